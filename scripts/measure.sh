@@ -29,7 +29,7 @@ play() {
 for name in "$@"; do
   case $name in
   stages) bench/stages.sh | tee "$out/stages.txt" ;;
-  fleet) figures '^(TestFleetLifecycle|TestFleetFactChange)$' | tee "$out/life.txt" ;;
+  fleet) figures '^(TestFleetLifecycle|TestFactChangeUpdatesGroups)$' | tee "$out/life.txt" ;;
   agent) figures '^TestAgentCost$' | tee "$out/agent.txt" ;;
   zabbix) besides 'TrapperBeside' | tee "$out/zabbix.txt" ;;
   remote-write) besides 'RemoteWriteBeside' | tee "$out/remote-write.txt" ;;

@@ -18,29 +18,30 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// eventOf returns an event of the default namespace. While the event does not exist, it returns an empty event.
-func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
+// getEvent returns a check's event on a node, in the default namespace. While the event does not exist, it
+// returns an empty event.
+func getEvent(t testing.TB, api *client.Client, node, check string) v1.Event {
 	t.Helper()
 	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)
 	require(t, err == nil || model.ClassOf(err) == model.NotFound, "event %s/%s: %v", node, check, err)
 	return e
 }
 
-// awaitAllResults stops a check, and waits until the server has applied each result exactly once. The check counts its
-// runs.
-func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
+// awaitAllResults blocks a check, waits until the server has applied all results, and unblocks the check. The
+// check counts its runs.
+func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.CountingCheck) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
 	c.Unblock()
 }
 
-// awaitLastResult stops a check, and waits until the server has applied the last result exactly once. The check counts
-// its runs. The check stays blocked.
-func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
+// awaitLastResult blocks a check, and waits until the server has applied the check's last result. The check
+// counts its runs. The check stays blocked.
+func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.CountingCheck) {
 	t.Helper()
 	c.Block()
 	harness.Until(t, time.Minute, fmt.Sprintf("every run of %s/%s is applied", node, check), func() (string, bool) {
-		e := eventOf(t, api, node, check)
+		e := getEvent(t, api, node, check)
 		runs := c.Runs()
 		require(t, e.Results <= runs, "%s/%s: %d runs, %d results applied", node, check, runs, e.Results)
 		return fmt.Sprintf("%d runs, %d results, %q", runs, e.Results, e.Output), e.Results == runs && e.Output == fmt.Sprint("run ", runs)
@@ -55,9 +56,9 @@ func TestAgentKillLosesNoResult(t *testing.T) {
 	const timeout = 5 * time.Second
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String())
 	var agents [2]*harness.Agent
-	var counters [2]*harness.Counter
+	var counters [2]*harness.CountingCheck
 	for i, name := range []string{"soon", "late"} {
-		agents[i], counters[i] = s.NewAgent(name), s.Counter("count-"+name, name)
+		agents[i], counters[i] = s.NewAgent(name), s.NewCountingCheck("count-"+name, name)
 		agents[i].Start()
 	}
 	for _, c := range counters {
@@ -116,10 +117,11 @@ func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	return list.Items
 }
 
-// The command get agents shows the statistics of an agent, and /metrics their sums.
+// TestAgentReportsItsStatistics expects an agent's statistics in muster get agents, and sums over agents in
+// /metrics.
 func TestAgentReportsItsStatistics(t *testing.T) {
 	t.Parallel()
-	s, _ := startUp(t)
+	s, _ := newUpServer(t)
 	s.Start()
 	var a v1.Agent
 	harness.Until(t, 40*time.Second, "get agents shows the agent's statistics", func() (string, bool) {
@@ -148,8 +150,7 @@ func TestAgentReportsItsStatistics(t *testing.T) {
 	s.Stop()
 }
 
-// sessionServers returns, from an agent's log, to which servers the agent connected, in order. It reads the agent's
-// log.
+// sessionServers returns the servers to which an agent has connected, in order. It reads the agent's log.
 func sessionServers(a *harness.Agent) (list []string) {
 	for line := range strings.Lines(a.Log()) {
 		if _, rest, ok := strings.Cut(line, "msg=connected server="); ok {
@@ -159,7 +160,7 @@ func sessionServers(a *harness.Agent) (list []string) {
 	return list
 }
 
-// awaitSession waits for an agent's n-th session, and expects the session to be with a given server.
+// awaitSession waits for an agent's n-th session, and expects a session with the given server.
 func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	t.Helper()
 	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) {
@@ -199,7 +200,7 @@ func TestAgentTakesNextServer(t *testing.T) {
 	awaitSession(t, a, 1, told.Address)
 
 	s.Stop()
-	nobody := harness.Port(t)
+	nobody := harness.ReservePort(t)
 	s.Args = []string{"--agent-servers", nobody} // no server listens there
 	s.Start()
 	awaitSession(t, a, 2, told.Address)
@@ -225,9 +226,10 @@ func applyText(t *testing.T, s *harness.Server, text string) {
 	s.CLI("apply", "--yes", "-f", file)
 }
 
-// TestStateLimitRefusesChecks gives a node more checks than its limit of events, and expects refused results. The
-// results of the surplus checks are refused and reported. A new limit of the namespace is in force at once.
-func TestStateLimitRefusesChecks(t *testing.T) {
+// TestEventLimitRefusesResults gives a node more checks than its event limit allows, and expects refused
+// results. The results of the surplus checks are refused and reported. A new limit of the namespace is in force
+// at once.
+func TestEventLimitRefusesResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")
 	var checks strings.Builder
@@ -256,11 +258,11 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	assert(t, n == 10, "%d events after a restart, want 10", n)
 }
 
-// TestChangeReachesAffectedAgents changes a check on ten of 2,000 agents, and expects the change on only ten agents.
-// The agents confirm the change within a second, and the server sends ten assignments.
+// TestChangeReachesAffectedAgents changes a check that ten of 2,000 agents run, and expects updates for only
+// ten agents. The agents confirm the change within a second, and the server sends ten assignments.
 func TestChangeReachesAffectedAgents(t *testing.T) {
 	t.Parallel()
-	agents := inShort(200, 2000)
+	agents := selectIfShort(200, 2000)
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: time.Minute}
 	s := harness.StartFleet(t, fleet)
 	var ten []string
@@ -276,7 +278,7 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 
 	cfg := s.LoadConfig(fleet, time.Hour)
 	cfg.Before = nil
-	playLoad(t, cfg)
+	runLoadInBackground(t, cfg)
 	sent := func() float64 { return s.Metric("muster_session_sent_total", `kind="assignment"`) }
 	confirmed := func(want int) {
 		t.Helper()

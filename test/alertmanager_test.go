@@ -42,7 +42,7 @@ func TestPrometheusAlertsBecomeEvents(t *testing.T) {
 	s.Apply("kind: Node\nmetadata: {name: db1}\nspec: {proxy: true}\n")
 	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
 	dir := t.TempDir()
-	write := func(name, text string) string { return writeInto(t, dir, name, text) }
+	write := func(name, text string) string { return writeFileInFolder(t, dir, name, text) }
 	ca := write("ca.crt", string(s.Authority().CAPEM()))
 	rules := write("rules.yml", `groups:
 - name: disks
@@ -118,7 +118,7 @@ alerting:
 // runPrometheus runs a real Prometheus until the test ends.
 func runPrometheus(t *testing.T, program, config string) (address string) {
 	t.Helper()
-	address = harness.Port(t)
+	address = harness.ReservePort(t)
 	var said bytes.Buffer
 	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(filepath.Dir(config), "tsdb"), "--web.listen-address="+address, "--rules.alert.resend-delay=1s", "--log.level=warn")
 	cmd.Stderr = &said
@@ -199,7 +199,8 @@ func postAlerts(t *testing.T, s *harness.Server, path, user, password, body stri
 	return sendRequest(t, s, r, user, password)
 }
 
-// sendRequest sends an HTTP request as a user, with a token, or without login. For a token the user is empty.
+// sendRequest sends an HTTP request to the test server, with a password, a token or no login. For a token the
+// user is empty.
 func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, password string) (int, string) {
 	t.Helper()
 	code, text, err := trySendRequest(s, r, user, password)
@@ -207,8 +208,8 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 	return code, text
 }
 
-// trySendRequest sends an HTTP request like sendRequest, but returns connection errors. It returns the error of the
-// connection.
+// trySendRequest sends an HTTP request to the test server, and returns connection errors. It returns the error
+// of the connection.
 func trySendRequest(s *harness.Server, r *http.Request, user, password string) (code int, text string, err error) {
 	c := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Authority().Pool(), ServerName: "localhost"}, DisableKeepAlives: true}}
 	switch {

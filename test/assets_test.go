@@ -59,8 +59,8 @@ func assetCheck(name, command, assets string) string {
 	return "---\nkind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: " + command + ", assets: [" + assets + "]}\n"
 }
 
-// awaitOutputOf waits until a check's event on web01 has the given status and text.
-func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.Status, text string) {
+// awaitCheckOutput waits until a check's event on the node web01 has the given status and text.
+func awaitCheckOutput(t *testing.T, c *client.Client, check string, status model.Status, text string) {
 	t.Helper()
 	awaitEvent(t, c, "web01", check, text, func(e v1.Event) bool { return e.Status == status && strings.Contains(e.Output, text) })
 }
@@ -80,8 +80,8 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 	s.Try("asset", "add", "check-plugins", good, "--os", "linux", "--arch", runtime.GOARCH, "-m", "words").Expect(0, "asset/check-plugins created")
 	a := s.StartAgent("web01")
 	s.Apply(use + assetCheck("link", "check_link", "check-plugins"))
-	awaitOutputOf(t, s.API, "word", model.OK, "hello")
-	awaitOutputOf(t, s.API, "link", model.OK, "hello")
+	awaitCheckOutput(t, s.API, "word", model.OK, "hello")
+	awaitCheckOutput(t, s.API, "link", model.OK, "hello")
 
 	t.Run("refused", func(t *testing.T) {
 		escape, _ := writeArchive(t, map[string]string{"bin/x": "x", "../escaped": "x"})
@@ -92,11 +92,11 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		} {
 			s.CLI("asset", "add", name, x.file)
 			s.Apply(assetCheck(name, "x", name))
-			awaitOutputOf(t, s.API, name, model.Unknown, x.says)
+			awaitCheckOutput(t, s.API, name, model.Unknown, x.says)
 		}
 		s.CLI("asset", "add", "elsewhere", good, "--os", "plan9")
 		s.Apply(assetCheck("elsewhere", "check_word", "elsewhere"))
-		awaitOutputOf(t, s.API, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
+		awaitCheckOutput(t, s.API, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
 	})
 	t.Run("of a hook", func(t *testing.T) {
 		s.Apply(`{kind: Hook, metadata: {name: word}, spec: {command: check_word, assets: [check-plugins, elsewhere]}}
@@ -111,10 +111,10 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		defer far.Close()
 		s.CLI("asset", "add", "far", "--url", far.URL+"/archive.tar.gz", "--sha512", sum)
 		s.Apply(assetCheck("far", "check_far", "far"))
-		awaitOutputOf(t, s.API, "far", model.OK, "from afar")
+		awaitCheckOutput(t, s.API, "far", model.OK, "from afar")
 		s.CLI("asset", "add", "wrong", "--url", far.URL+"/archive.tar.gz", "--sha512", strings.Repeat("0f", 64))
 		s.Apply(assetCheck("wrong", "check_far", "wrong"))
-		awaitOutputOf(t, s.API, "wrong", model.Unknown, "the archive has the SHA-512")
+		awaitCheckOutput(t, s.API, "wrong", model.Unknown, "the archive has the SHA-512")
 		s.Try("asset", "list").Expect(0, "missing: ", goodSum[:12])
 	})
 	t.Run("wrong sum uploaded", func(t *testing.T) {
@@ -137,11 +137,11 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		a.AwaitLog("cannot fetch an asset")
 		s.Start()
 		a.AwaitLog(`msg="asset ready" sha512=` + goodSum[:12])
-		awaitOutputOf(t, s.API, "word", model.OK, "hello")
+		awaitCheckOutput(t, s.API, "word", model.OK, "hello")
 	})
 }
 
-// fetchAsset requests an archive with an agent's certificate, and returns the HTTP status.
+// fetchAsset requests an asset archive with an agent's certificate, and returns the HTTP status.
 func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
 	id := testenv.Value(pki.LoadIdentity(dir))(t)
@@ -178,7 +178,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 	want := fmt.Sprintf("%[1]s/bin/tell --now %[1]s %[1]s/lib %[1]s/include\n", where)
 	assert(t, string(env) == want, "the script had %q, want %q", env, want)
 	s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 	check.SetExitCode(2)
 	lines := func(of string, n int) {

@@ -32,8 +32,8 @@ spec:
 {kind: Policy, metadata: {name: slow}, spec: {directives: [slow], targets: {nodes: [n1]}}}
 `
 
-// slowDirective is a test with a server, an agent, and a directive that pauses in each run. A run waits in the middle
-// until the test lets it continue.
+// slowDirective is a test fixture with a server, an agent and a directive that pauses in each run. A run waits
+// in the middle until the test lets it continue.
 type slowDirective struct {
 	*harness.Server
 	t      *testing.T
@@ -41,25 +41,26 @@ type slowDirective struct {
 	agent  *harness.Agent
 }
 
-// startSlowDirective starts a server and an agent with a directive whose runs wait. A run waits in the middle until
-// the test lets it continue.
+// startSlowDirective starts a server and an agent for a directive whose runs pause halfway. A run waits in the
+// middle until the test lets it continue.
 func startSlowDirective(t *testing.T) *slowDirective {
 	x := &slowDirective{Server: harness.StartServer(t), t: t, folder: t.TempDir()}
 	x.Login()
-	x.write("lines", "one\n")
+	x.writeCommandFile("lines", "one\n")
 	x.agent = x.StartAgent("n1")
 	x.AwaitOutput("get nodes", "n1")
 	return x
 }
 
-// write writes a file into the folder of the directive's commands. The commands read the file.
-func (x *slowDirective) write(name, text string) {
+// writeCommandFile writes a file into the folder of the directive's commands. The commands read the file.
+func (x *slowDirective) writeCommandFile(name, text string) {
 	x.t.Helper()
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.folder, name), []byte(text), 0o600))
 }
 
-// awaitReached waits until n runs of the directive wait in the middle. The runs have the given word in their command.
-func (x *slowDirective) awaitReached(word string, n int) {
+// awaitPausedRuns waits until n runs of the directive have paused halfway. The runs have the given word in
+// their command.
+func (x *slowDirective) awaitPausedRuns(word string, n int) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, "a run is in its middle", func() (string, bool) {
 		data, _ := os.ReadFile(filepath.Join(x.folder, "reached-"+word))
@@ -75,31 +76,31 @@ func (x *slowDirective) compliance() v1.Compliance {
 	return l.Items[0]
 }
 
-// TestKilledAgentReportsWholeRunsAlone kills an agent during a directive's run, and expects only complete runs to be
+// TestKilledAgentReportsOnlyCompleteRuns kills an agent during a directive's run, and expects only complete runs to be
 // reported. It tries the first run and a later run; the next complete run counts.
-func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
+func TestKilledAgentReportsOnlyCompleteRuns(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
 	x.Apply(fmt.Sprintf(slowPolicy, x.folder, "one"))
-	x.awaitReached("one", 1)
+	x.awaitPausedRuns("one", 1)
 	x.agent.Kill()
 	if c := x.compliance(); c.Status != "pending" || !c.Run.IsZero() {
 		t.Errorf("after a part of the first run: %+v", c)
 	}
-	x.write("go-one", "")
+	x.writeCommandFile("go-one", "")
 	x.agent.Start()
 	x.AwaitOutput("get compliance n1/slow", "100.00 %", "compliant")
 
 	testenv.NoError(t, os.Remove(filepath.Join(x.folder, "go-one")))
 	testenv.NoError(t, os.Remove(filepath.Join(x.folder, "reached-one")))
-	x.awaitReached("one", 1) // the run began before the line changes, or sees it
-	x.write("lines", "other\n")
+	x.awaitPausedRuns("one", 1) // the run began before the line changes, or sees it
+	x.writeCommandFile("lines", "other\n")
 	x.agent.Kill()
 	before := x.compliance()
 	if before.Status != "compliant" || before.Run.IsZero() {
 		t.Errorf("after a part of a later run: %+v", before)
 	}
-	x.write("go-one", "")
+	x.writeCommandFile("go-one", "")
 	x.agent.Start()
 	x.AwaitOutput("get compliance n1/slow", "66.67 %", "non-compliant (1 of 3)")
 	after := x.compliance()
@@ -108,29 +109,29 @@ func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	}
 }
 
-// TestChangeDuringARunAwaitsItsOwnRun changes a directive during its run, and expects the new version to wait for the
+// TestDirectiveChangeWaitsForNextRun changes a directive during its run, and expects the new version to wait for the
 // next run. The report of the run counts for the old version only; the new version waits for its own first run.
-func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
+func TestDirectiveChangeWaitsForNextRun(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
 	x.Apply(fmt.Sprintf(slowPolicy, x.folder, "one"))
-	x.awaitReached("one", 1)
+	x.awaitPausedRuns("one", 1)
 	x.Apply(fmt.Sprintf(slowPolicy, x.folder, "two"))
-	x.write("go-one", "")
-	x.awaitReached("two", 1) // the agent has the new version, and no run of the old one is under way
+	x.writeCommandFile("go-one", "")
+	x.awaitPausedRuns("two", 1) // the agent has the new version, and no run of the old one is under way
 	c := x.compliance()
 	if c.Status != "pending" {
 		t.Errorf("before the run of the new version: %+v", c)
 	}
-	x.write("go-two", "")
+	x.writeCommandFile("go-two", "")
 	x.AwaitOutput("get compliance n1/slow", "66.67 %", "non-compliant (1 of 3)")
 	x.AwaitOutput("describe compliance n1/slow", `lacks "two"`)
 }
 
-// TestFaultyTechniqueStopsOneUnit declares faulty techniques, and expects each to be refused or reported without harm
-// to others. Techniques with a cycle, a missing parameter or a wrong template are refused. A technique whose property
-// the node lacks reports that it could not be checked, and other directives continue.
-func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
+// TestFaultyTechniqueAffectsOneDirective declares faulty techniques, and expects errors without effect on other
+// directives. Techniques with a cycle, a missing parameter or a wrong template are refused. A technique whose
+// property the node lacks reports that it could not be checked, and other directives continue.
+func TestFaultyTechniqueAffectsOneDirective(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
@@ -147,8 +148,8 @@ func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
 	}
 	const present = `{component: a, filePresent: {path: $F/a}}`
 	for yaml, want := range map[string]string{
-		technique("cycle", "", `{component: a, when: 'ok("b")', filePresent: {path: $F/a}}, {component: b, when: 'ok("a")', filePresent: {path: $F/a}}`): `no component "b" runs before`,
-		technique("self", "", `{component: a, when: 'ok("a")', filePresent: {path: $F/a}}`):                                                              `no component "a" runs before`,
+		technique("cycle", "", `{component: a, when: 'ok("b")', filePresent: {path: $F/a}}, {component: b, when: 'ok("a")', filePresent: {path: $F/a}}`): `no earlier component is named "b"`,
+		technique("self", "", `{component: a, when: 'ok("a")', filePresent: {path: $F/a}}`):                                                              `no earlier component is named "a"`,
 		technique("missing", "parameters: [{name: path}], ", present) + directive("missing", ""):                                                         "parameter path has no value",
 		technique("wrong", "", `{component: a, filePresent: {path: '$F/{{ .props.a | upper }}'}}`):                                                       "spec.methods[0].filePresent",
 	} {
@@ -166,9 +167,9 @@ func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
 	s.AwaitOutput("describe compliance n2/property", "named  could not check", "name", "a  compliant")
 }
 
-// TestAssignmentOfTenMegabytesRuns gives a node directives with ten megabytes of files, and expects all files on the
+// TestTenMegabyteAssignmentIsApplied gives a node directives with ten megabytes of files, and expects all files on the
 // node. Then it changes one file.
-func TestAssignmentOfTenMegabytesRuns(t *testing.T) {
+func TestTenMegabyteAssignmentIsApplied(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()

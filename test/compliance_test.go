@@ -35,9 +35,9 @@ spec:
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
 `
 
-// TestPolicyAuditsNotifiesAndRepairs declares a policy about a file, and expects a notification about a wrong file.
-// The compliance stays the same after kill -9, and a directive that enforces repairs the file. An agent that does not
-// allow changes audits all the same.
+// TestPolicyAuditsNotifiesAndRepairs declares a policy about a wrong file, and expects a notification and then
+// a repair. The compliance stays the same after kill -9, and a directive that enforces repairs the file. An
+// agent that does not allow changes audits all the same.
 func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -129,5 +129,5 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	harness.Run(t, s.Env(), "describe", "compliance", "db2/motd").Expect(0, "overridden", "directive other of the same technique runs in its place")
 	harness.Run(t, s.Env(), "why", "db2/motd").Expect(0, "directive motd is overridden on this node: directive other of the same technique runs, for its priority is 1, before 5")
 	harness.Run(t, s.Env(), "describe", "directive", "motd").Expect(0, "holds 1 node; directive other overrides it on 1 node")
-	harness.Run(t, s.Env(), "get", "compliance", "db2/nothing").Expect(3, "directive nothing is not on node db2")
+	harness.Run(t, s.Env(), "get", "compliance", "db2/nothing").Expect(3, "directive nothing is not assigned to node db2")
 }

@@ -35,10 +35,10 @@ spec:
 {kind: Group, metadata: {name: app}, spec: {nodes: [web1], trusted: %[4]v}}
 `
 
-// TestDirectiveHoldsFilesOfAssetsAndSecrets lets a directive write a secret to a file, and expects the secret in no
+// TestDirectiveWritesSecretToOneFile lets a directive write a secret to a file, and expects the secret in no
 // other place. No report, plan, history, log or other file of server and agent has the secret; the directive also
 // writes files of an uploaded archive.
-func TestDirectiveHoldsFilesOfAssetsAndSecrets(t *testing.T) {
+func TestDirectiveWritesSecretToOneFile(t *testing.T) {
 	t.Parallel()
 	folder, secret := t.TempDir(), "hidden-"+randomText(t)
 	s := harness.NewServer(t)
@@ -98,7 +98,7 @@ func TestDirectiveHoldsFilesOfAssetsAndSecrets(t *testing.T) {
 	}
 
 	// No machine gets a secret by claims about itself.
-	s.Try("apply", "--yes", "-f", tempFile(t, "open.yaml", fmt.Appendf(nil, filesPolicy, folder, "db", 81, false))).Expect(harness.AnyFailure, "the policy gives the secret db to nodes, and group app is not trusted")
+	s.Try("apply", "--yes", "-f", tempFile(t, "open.yaml", fmt.Appendf(nil, filesPolicy, folder, "db", 81, false))).Expect(harness.AnyFailure, "the policy gives the secret db to nodes, but group app is not trusted")
 	s.Try("apply", "--yes", "-f", tempFile(t, "group.yaml", "{kind: Group, metadata: {name: app}, spec: {nodes: [web1]}}")).Expect(harness.AnyFailure, "group app is not trusted")
 	s.Try("apply", "--yes", "-f", tempFile(t, "policy.yaml", "{kind: Policy, metadata: {name: app}, spec: {directives: [app], targets: {nodes: [web1]}}}")).Expect(harness.AnyFailure, "the names of nodes in a policy are not reserved")
 

@@ -6,5 +6,5 @@
 // In: the source tree (the binary is built once for each run of the tests, or taken
 // from MUSTER_TEST_BIN). Out: nothing outside the tests' temporary folders. Each test
 // owns its processes; harness ends them. Start reading at harness/server.go, then
-// outage_test.go.
+// server_outage_test.go.
 package test

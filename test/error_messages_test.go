@@ -21,14 +21,14 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestErrorMessagesSayWhatToType expects each error message to name the failed operation, its object and the command
-// to type. The messages are about checks and commands.
+// TestErrorMessagesSayWhatToType expects each error message to name the failed operation and the command to
+// type. The messages are about checks and commands.
 func TestErrorMessagesSayWhatToType(t *testing.T) {
 	t.Parallel()
-	s, _ := startUp(t)
+	s, _ := newUpServer(t)
 	s.Args = []string{"--demo", "60"}
 	s.Start()
-	file := func(name, text string) string { return writeInto(t, s.Dir, name, text) }
+	file := func(name, text string) string { return writeFileInFolder(t, s.Dir, name, text) }
 	check := func(name, rest string) string {
 		return "apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + name + "}\nspec:\n  interval: 1s\n  " + rest + "\n"
 	}
@@ -54,7 +54,7 @@ func TestErrorMessagesSayWhatToType(t *testing.T) {
 		}
 		text.WriteByte('\n')
 	}
-	say(nil, "--server https://"+harness.Port(t)+" status")
+	say(nil, "--server https://"+harness.ReservePort(t)+" status")
 	say(nil, "--ca DIR/other/ca.crt status")
 	say([]string{"MUSTER_SERVER=https://127.0.0.1:" + s.Listen[strings.LastIndexByte(s.Listen, ':')+1:]}, "status")
 	token := s.CLI("auth", "token", "create", "--expires", "1s")
@@ -89,12 +89,12 @@ func TestErrorMessagesSayWhatToType(t *testing.T) {
 	for _, h := range hide {
 		said = regexp.MustCompile(h.what).ReplaceAllString(said, h.with)
 	}
-	golden(t, "messages.txt", said)
+	compareGoldenFile(t, "messages.txt", said)
 	s.Stop()
 }
 
-// The messages of the ten most frequent errors of a first week name the command to type. docs/troubleshooting.md
-// shows the same texts.
+// TestFrequentErrorsSayWhatToType expects the ten most frequent error messages to name the command to type.
+// docs/troubleshooting.md shows the same texts.
 func TestFrequentErrorsSayWhatToType(t *testing.T) {
 	t.Parallel()
 	for _, m := range frequentErrors {
@@ -102,7 +102,7 @@ func TestFrequentErrorsSayWhatToType(t *testing.T) {
 			t.Parallel()
 			x := &transcript{t: t, dir: t.TempDir()}
 			m.provoke(x)
-			x.golden(m.name)
+			x.compareTranscript(m.name)
 		})
 	}
 }
@@ -114,17 +114,17 @@ var frequentErrors = []struct {
 	{"no-server", (*transcript).recordNoServer},
 	{"wrong-ca", (*transcript).recordWrongCA},
 	{"token-expired", (*transcript).recordTokenExpired},
-	{"port-taken", (*transcript).recordPortTaken},
+	{"port-taken", (*transcript).recordPortInUse},
 	{"plug-in-missing", (*transcript).recordPlugInMissing},
-	{"group-empty", (*transcript).recordGroupEmpty},
+	{"group-empty", (*transcript).recordEmptyGroup},
 	{"property-unset", (*transcript).recordPropertyUnset},
-	{"clock-off", (*transcript).recordClockOff},
-	{"disk-budget", (*transcript).recordDiskBudget},
-	{"frame-refused", (*transcript).recordFrameRefused},
+	{"clock-off", (*transcript).recordWrongClock},
+	{"disk-budget", (*transcript).recordFullJournal},
+	{"frame-refused", (*transcript).recordResultsRefused},
 }
 
-// transcript collects the output of commands and log lines. A test compares the collected text with a documentation
-// page.
+// transcript collects command outputs and log lines, for comparison with a documentation page. A test compares
+// the collected text with a documentation page.
 type transcript struct {
 	t    *testing.T
 	s    *harness.Server
@@ -133,8 +133,8 @@ type transcript struct {
 	hide [][2]string // a text that differs between runs, and its placeholder
 }
 
-// server starts a server and, if node is not empty, an agent for the node.
-func (x *transcript) server(node string, args ...string) *harness.Agent {
+// startServer starts a server and, if node is not empty, an agent for the node.
+func (x *transcript) startServer(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
 	if node == "" {
@@ -145,16 +145,16 @@ func (x *transcript) server(node string, args ...string) *harness.Agent {
 	return a
 }
 
-// heading adds a heading with the place of the text below, such as the agent's log.
-func (x *transcript) heading(format string, args ...any) {
+// addHeading adds a heading that names the source of the next text, such as the agent's log.
+func (x *transcript) addHeading(format string, args ...any) {
 	if x.text.Len() > 0 {
 		x.text.WriteByte('\n')
 	}
 	fmt.Fprintf(&x.text, format+"\n", args...)
 }
 
-// command runs a command, and records the command line and the output.
-func (x *transcript) command(env []string, line string) {
+// recordCommand runs a command, and records the command line and the output.
+func (x *transcript) recordCommand(env []string, line string) {
 	x.t.Helper()
 	if x.s != nil {
 		env = append(x.s.Env(), env...)
@@ -162,16 +162,16 @@ func (x *transcript) command(env []string, line string) {
 		env = append([]string{"HOME=" + x.dir}, env...)
 	}
 	r := harness.Run(x.t, env, strings.Fields(strings.NewReplacer("DIR", x.dir).Replace(line))...)
-	x.heading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
+	x.addHeading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
 }
 
-// logLine waits for a log line that contains given words, and adds the line to the transcript.
-func (x *transcript) logLine(where string, log func() string, words string) {
+// recordLogLine waits for a log line that contains given words, and adds the line to the transcript.
+func (x *transcript) recordLogLine(where string, log func() string, words string) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, fmt.Sprintf("%s says %q", where, words), func() (string, bool) {
 		for line := range strings.Lines(log()) {
 			if strings.Contains(line, words) {
-				x.heading("# %s\n%s", where, strings.TrimSpace(line))
+				x.addHeading("# %s\n%s", where, strings.TrimSpace(line))
 				_, rest, _ := strings.Cut(log(), line) // the hint to type on the following lines
 				for more := range strings.Lines(rest) {
 					if !strings.HasPrefix(more, "  ") {
@@ -186,31 +186,31 @@ func (x *transcript) logLine(where string, log func() string, words string) {
 	})
 }
 
-// eventOutput waits for the event of a check and records its output.
-func (x *transcript) eventOutput(check string) {
+// recordEventOutput waits for the event of a check and records its output.
+func (x *transcript) recordEventOutput(check string) {
 	x.t.Helper()
 	harness.Until(x.t, 40*time.Second, check+" has a result", func() (string, bool) {
 		e := eventsByCheck(x.t, x.s)[check]
 		if e.Results > 0 {
-			x.heading("# event %s is %s\n%s", check, e.Status, e.Output)
+			x.addHeading("# event %s is %s\n%s", check, e.Status, e.Output)
 		}
 		return e.Output, e.Results > 0
 	})
 }
 
-// file writes a file in the transcript's folder.
-func (x *transcript) file(name, text string) {
+// addFile writes a file in the transcript's folder.
+func (x *transcript) addFile(name, text string) {
 	x.t.Helper()
 	writeFile(x.t, filepath.Join(x.dir, name), text)
 }
 
-// replaceText makes the transcript show a placeholder for a text that differs between runs.
+// replaceText puts a placeholder into the transcript for a text that differs between runs.
 func (x *transcript) replaceText(text, name string) {
 	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
 }
 
-// golden compares the collected texts with a golden file.
-func (x *transcript) golden(name string) {
+// compareTranscript compares the collected texts with a golden file.
+func (x *transcript) compareTranscript(name string) {
 	x.t.Helper()
 	said := x.text.String()
 	hide := x.hide
@@ -227,7 +227,7 @@ func (x *transcript) golden(name string) {
 		said = regexp.MustCompile(h[0]).ReplaceAllString(said, h[1])
 	}
 	said = strings.TrimSpace(said)
-	golden(x.t, filepath.Join("messages", name+".golden"), said+"\n")
+	compareGoldenFile(x.t, filepath.Join("messages", name+".golden"), said+"\n")
 }
 
 // startAgentWithoutSession starts an agent that the server never accepts.
@@ -238,58 +238,58 @@ func (x *transcript) startAgentWithoutSession(server, token string, more ...stri
 
 // recordNoServer records the messages of commands and of an agent when the server does not run.
 func (x *transcript) recordNoServer() {
-	address := harness.Port(x.t)
+	address := harness.ReservePort(x.t)
 	x.replaceText(address[strings.LastIndexByte(address, ':'):], ":8443")
-	x.command(nil, "--server https://"+address+" status")
-	x.command(nil, "status")
-	x.server("")
+	x.recordCommand(nil, "--server https://"+address+" status")
+	x.recordCommand(nil, "status")
+	x.startServer("")
 	a := x.s.NewAgent("web01")
 	x.s.Stop()
-	x.logLine("log of the agent, before it has joined", x.startAgentWithoutSession(x.s.Listen, a.Token).Log, "cannot join")
+	x.recordLogLine("log of the agent, before it has joined", x.startAgentWithoutSession(x.s.Listen, a.Token).Log, "cannot join")
 	x.s.Start()
 	b := x.s.StartAgent("web02")
 	b.AwaitLog("msg=connected")
 	x.s.Kill()
-	x.logLine("log of the agent, when the server goes", b.Log, "no session")
+	x.recordLogLine("log of the agent, when the server goes", b.Log, "no session")
 }
 
 // recordWrongCA records the messages about a server whose certificate is from an unexpected CA.
 func (x *transcript) recordWrongCA() {
-	x.server("")
+	x.startServer("")
 	testenv.Value(pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now))(x.t)
-	x.command([]string{"MUSTER_CA=" + filepath.Join(x.dir, "other/ca.crt")}, "status")
+	x.recordCommand([]string{"MUSTER_CA=" + filepath.Join(x.dir, "other/ca.crt")}, "status")
 	other := harness.StartServer(x.t)
-	x.logLine("log of an agent with the token of another server", x.startAgentWithoutSession(x.s.Listen, other.NewAgent("web01").Token).Log, "join")
+	x.recordLogLine("log of an agent with the token of another server", x.startAgentWithoutSession(x.s.Listen, other.NewAgent("web01").Token).Log, "join")
 	x.replaceText(other.Listen[strings.LastIndexByte(other.Listen, ':'):], ":9443")
 }
 
 // recordTokenExpired records the messages about an expired API token.
 func (x *transcript) recordTokenExpired() {
-	x.server("")
+	x.startServer("")
 	token := strings.TrimSpace(x.s.CLI("auth", "token", "create", "--expires", "1s"))
 	harness.Until(x.t, 20*time.Second, "the token expires", func() (string, bool) {
 		r := harness.Run(x.t, append(x.s.Env(), "MUSTER_TOKEN="+token), "auth", "whoami")
 		return r.Out, r.Code == model.Unauthenticated.Exit()
 	})
-	x.command([]string{"MUSTER_TOKEN=" + token}, "status")
+	x.recordCommand([]string{"MUSTER_TOKEN=" + token}, "status")
 	line := x.s.CLI("node", "token", "--for", "1s")
 	join := regexp.MustCompile(`mj1\.\S+|(?:TOKEN=|--token )(\S+)`).FindString(line)
 	join = strings.Trim(join[strings.LastIndexAny(join, "= ")+1:], `'"`)
 	made := time.Now()
 	harness.Until(x.t, 20*time.Second, "the token's second has passed", func() (string, bool) { return "", time.Since(made) > 2*time.Second })
-	x.logLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
+	x.recordLogLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
 }
 
-// recordPortTaken records the server's messages when its port is in use.
-func (x *transcript) recordPortTaken() {
-	x.server("")
+// recordPortInUse records the server's messages when its port is in use.
+func (x *transcript) recordPortInUse() {
+	x.startServer("")
 	second := harness.NewServer(x.t)
 	second.Listen = x.s.Listen
 	second.Launch()
 	second.Wait(40 * time.Second)
 	port := x.s.Listen[strings.LastIndexByte(x.s.Listen, ':')+1:]
 	x.replaceText("sport = :"+port, "sport = :8443")
-	x.heading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(outputLines(second.Log()), "\n")))
+	x.addHeading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(outputLines(second.Log()), "\n")))
 }
 
 // outputLines returns the lines of a program's output that are not log lines.
@@ -304,35 +304,35 @@ func outputLines(log string) (lines []string) {
 
 // recordPlugInMissing records the messages about a check whose monitoring plug-in is not installed.
 func (x *transcript) recordPlugInMissing() {
-	x.server("web01")
-	x.file("mail.yaml", "kind: Check\nmetadata: {name: mail}\nspec: {interval: 1s, command: check_smtp_tls -H localhost, targets: {groups: [all]}}\n")
+	x.startServer("web01")
+	x.addFile("mail.yaml", "kind: Check\nmetadata: {name: mail}\nspec: {interval: 1s, command: check_smtp_tls -H localhost, targets: {groups: [all]}}\n")
 	x.s.CLI("apply", "-f", filepath.Join(x.dir, "mail.yaml"))
-	x.eventOutput("mail")
+	x.recordEventOutput("mail")
 	if host, err := os.Hostname(); err == nil {
 		x.replaceText("on "+host, "on HOST")
 	}
 }
 
-// recordGroupEmpty records the messages about a check whose group has no members.
-func (x *transcript) recordGroupEmpty() {
-	x.server("web01")
-	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
-	x.command(nil, "apply -f DIR/web.yaml")
+// recordEmptyGroup records the messages about a check whose group has no members.
+func (x *transcript) recordEmptyGroup() {
+	x.startServer("web01")
+	x.addFile("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
+	x.recordCommand(nil, "apply -f DIR/web.yaml")
 	x.s.AwaitOutput("why web01/https", "assigned") // the planner compiles after apply has answered
-	x.command(nil, "why web01/https")
+	x.recordCommand(nil, "why web01/https")
 }
 
 // recordPropertyUnset records the messages about a check that uses a property without a value.
 func (x *transcript) recordPropertyUnset() {
-	x.server("web01")
-	x.file("queue.yaml", "kind: Check\nmetadata: {name: queue}\nspec: {interval: 1s, command: 'ls {{ .props.queue_dir }}', targets: {groups: [all]}}\n")
-	x.command(nil, "apply -f DIR/queue.yaml")
-	x.eventOutput("queue")
+	x.startServer("web01")
+	x.addFile("queue.yaml", "kind: Check\nmetadata: {name: queue}\nspec: {interval: 1s, command: 'ls {{ .props.queue_dir }}', targets: {groups: [all]}}\n")
+	x.recordCommand(nil, "apply -f DIR/queue.yaml")
+	x.recordEventOutput("queue")
 }
 
-// recordClockOff records the messages about an agent whose clock is wrong. The agent runs in the test process.
-func (x *transcript) recordClockOff() {
-	x.server("")
+// recordWrongClock records the messages about an agent whose clock is wrong. The agent runs in the test process.
+func (x *transcript) recordWrongClock() {
+	x.startServer("")
 	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
 	joins := x.s.NewAgent("web01")
 	var clock wallClock
@@ -352,24 +352,24 @@ func (x *transcript) recordClockOff() {
 			x.t.Error(err)
 		}
 	})
-	x.eventOutput("clock")
-	x.logLine("log of the agent", log.String, "this machine's clock")
+	x.recordEventOutput("clock")
+	x.recordLogLine("log of the agent", log.String, "this machine's clock")
 	x.hide = append(x.hide, [2]string{`(1h0m|59m5\d|3600|3599|1h|59m)[0-9.]*m?s?`, "1h0m0s"})
 }
 
-// recordDiskBudget records the messages about a journal that has reached its size limit.
-func (x *transcript) recordDiskBudget() {
+// recordFullJournal records the messages about a journal that has reached its size limit.
+func (x *transcript) recordFullJournal() {
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond, OutputBytes: 60_000}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
-	release := holdHistory(x.t, x.s) // history that is behind keeps the journal from being cut
-	playLoad(x.t, x.s.LoadConfig(fleet, time.Minute))
+	release := lockHistory(x.t, x.s) // history that is behind keeps the journal from being cut
+	runLoadInBackground(x.t, x.s.LoadConfig(fleet, time.Minute))
 	x.t.Cleanup(release)
-	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "The journal cannot delete segments:")
+	x.recordLogLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "The journal cannot delete segments:")
 	harness.Until(x.t, 60*time.Second, "status names the cause", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "not ready") && strings.Contains(line, "The journal cannot delete segments:") {
-				x.heading("# muster status\n%s", strings.TrimSpace(line))
+				x.addHeading("# muster status\n%s", strings.TrimSpace(line))
 				return "", true
 			}
 		}
@@ -378,31 +378,31 @@ func (x *transcript) recordDiskBudget() {
 	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
 }
 
-// recordFrameRefused records the messages about results that the server refused because of a limit.
-func (x *transcript) recordFrameRefused() {
-	a := x.server("web01", "--node-states", "3")
+// recordResultsRefused records the messages about results that the server refused because of a limit.
+func (x *transcript) recordResultsRefused() {
+	a := x.startServer("web01", "--node-states", "3")
 	var checks strings.Builder
 	for i := range 5 {
 		fmt.Fprintf(&checks, "---\nkind: Check\nmetadata: {name: check-%d}\nspec: {interval: 1s, command: 'echo %d', targets: {groups: [all]}}\n", i, i)
 	}
 	x.s.Apply(checks.String())
-	x.logLine("log of the agent", a.Log, "server refused results")
-	x.logLine("log of the server", x.s.Log, "refused a signal")
+	x.recordLogLine("log of the agent", a.Log, "server refused results")
+	x.recordLogLine("log of the server", x.s.Log, "refused a signal")
 	harness.Until(x.t, 60*time.Second, "status names the cause", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "limit") {
-				x.heading("# muster status\n%s", strings.TrimSpace(line))
+				x.addHeading("# muster status\n%s", strings.TrimSpace(line))
 				return "", true
 			}
 		}
 		return out, false
 	})
 	x.s.CLI("delete", "node", "web01", "--yes")
-	x.logLine("log of an agent whose node was deleted", a.Log, "no session")
+	x.recordLogLine("log of an agent whose node was deleted", a.Log, "no session")
 }
 
-// logBuffer is a log that a test reads while the server writes the log.
+// logBuffer is a log in memory that a test can read while the server writes.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -28,13 +28,14 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	return state.Nodes
 }
 
-// A fact that changes on every node updates groups within seconds. Each condition is evaluated once per node.
-func TestFleetFactChange(t *testing.T) {
+// TestFactChangeUpdatesGroups changes a fact on every node, and expects updated groups within seconds. Each
+// condition is evaluated once per node.
+func TestFactChangeUpdatesGroups(t *testing.T) {
 	t.Parallel()
 	agents := 2000
 	if os.Getenv("MUSTER_TEST_LONG") == "" {
 		agents = 200
-		testenv.Shortened(t, "200 agents, not 2000", "MUSTER_TEST_LONG=1 go test ./test -run TestFleetFactChange")
+		testenv.Shortened(t, "200 agents, not 2000", "MUSTER_TEST_LONG=1 go test ./test -run TestFactChangeUpdatesGroups")
 	}
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: 5 * time.Second}
 	s := harness.StartFleet(t, fleet)
@@ -53,7 +54,7 @@ func TestFleetFactChange(t *testing.T) {
 		}
 		return map[string]string{"hostname": fmt.Sprint("host", i), "kernel": kernel, "cpus": "8", "os": "linux"}
 	}
-	playLoad(t, cfg)
+	runLoadInBackground(t, cfg)
 	until := func(group string, want int) {
 		t.Helper()
 		awaitEqual(t, fmt.Sprintf("group %s has %d members", group, want), want, func() int { return memberCount(t, s.API, group) })
@@ -82,12 +83,12 @@ func TestFleetFactChange(t *testing.T) {
 	told := s.Metric("muster_session_frames_total", `outcome="facts"`) - said
 	assert(t, told == float64(agents), "%v messages of facts, want %d", told, agents)
 	counted := func(name string) float64 { return work(name) - before[name] }
-	harness.LogFigure(t, "a fact changed on each of %d nodes, in three groups by conditions: %g messages, groups right after %.1f s; %g nodes visited, %g conditions evaluated (%d for each node), %g groups and %g checks evaluated anew",
+	harness.LogMeasurement(t, "a fact changed on each of %d nodes, in three groups by conditions: %g messages, groups right after %.1f s; %g nodes visited, %g conditions evaluated (%d for each node), %g groups and %g checks evaluated anew",
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), each, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
-// An agent can join the groups that allow agents to join themselves. It cannot join a trusted group, and describe node
-// shows the reason.
+// TestAgentJoinsOnlyOpenGroups lets an agent request groups, and expects membership only in groups open to
+// agents. It cannot join a trusted group, and describe node shows the reason.
 func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

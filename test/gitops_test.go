@@ -193,14 +193,14 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 			p := newGitOps(t, forge.read, forge.file)
 			got := slices.Sorted(maps.Keys(p.jobs))
 			require(t, slices.Equal(got, []string{"apply", "plan"}), "jobs %v", got)
-			p.follow()
+			p.runWorkflow()
 			p.s.Stop()
 		})
 	}
 }
 
-// follow acts out the story of the GitOps page, from a review to a deletion, by CI jobs.
-func (p *gitOps) follow() {
+// runWorkflow runs the CI jobs of the GitOps page in order, from a review to a deletion.
+func (p *gitOps) runWorkflow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {
 		var b strings.Builder

@@ -29,11 +29,11 @@ import (
 // The server refuses each violation of the agent protocol with a reason, and counts the violation. Another agent's
 // results are acknowledged meanwhile, and the server's memory stays bounded.
 func TestProtocolViolationsEndTheSession(t *testing.T) {
-	h := newHostile(t, 40, nil)
-	unharmed := h.watch()
+	h := newHostileAgents(t, 40, nil)
+	unharmed := h.startServiceCheck()
 	binary := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
 	with := func(change func(*ws.Header)) ws.Header { x := binary; change(&x); return x }
-	frame := func(message []byte) []byte { return frameHeader(binary, string(message)) }
+	frame := func(message []byte) []byte { return encodeRawFrame(binary, string(message)) }
 	batch := func(first uint64, n int) []byte {
 		b := &wire.Batch{StreamKey: neighbourKey, First: first}
 		for range n {
@@ -54,19 +54,19 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 		code  string
 		says  string
 	}{
-		{"a frame too large", true, func(int) []byte { return frameHeader(binary, strings.Repeat("x", 3<<20)) }, "too_large", "at most 1048576"},
-		{"a frame that says it has a terabyte", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x") }, "too_large", "at most"},
+		{"a frame too large", true, func(int) []byte { return encodeRawFrame(binary, strings.Repeat("x", 3<<20)) }, "too_large", "at most 1048576"},
+		{"a frame that says it has a terabyte", true, func(int) []byte { return encodeRawFrame(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x") }, "too_large", "at most"},
 		{"a length with the highest bit", true, func(int) []byte { return append([]byte{0x82, 0xff}, strings.Repeat("\xff", 12)...) }, "websocket", ""},
 		{"no protobuf", true, func(int) []byte { return frame([]byte("\xff\xff\xff\xff")) }, "malformed", "Frame"},
 		{"half a batch", true, func(int) []byte { return frame([]byte("\x32\x05\x32\x7f\x01\x02\x03")) }, "malformed", "Batch"},
 		{"two messages in a frame", true, func(int) []byte { return frame([]byte("\x32\x00\x32\x00")) }, "malformed", "more than one"},
-		{"not masked", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.Masked = false }), "x") }, "websocket", "mask"},
-		{"in fragments", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.Fin = false }), "x") }, "websocket", "fragments"},
+		{"not masked", true, func(int) []byte { return encodeRawFrame(with(func(h *ws.Header) { h.Masked = false }), "x") }, "websocket", "mask"},
+		{"in fragments", true, func(int) []byte { return encodeRawFrame(with(func(h *ws.Header) { h.Fin = false }), "x") }, "websocket", "fragments"},
 		{"reserved bits", true, func(int) []byte {
-			return frameHeader(with(func(h *ws.Header) { h.Rsv = ws.Rsv(false, true, false) }), "x")
+			return encodeRawFrame(with(func(h *ws.Header) { h.Rsv = ws.Rsv(false, true, false) }), "x")
 		}, "websocket", "reserved bit"},
-		{"text", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "{}") }, "websocket", "binary"},
-		{"a kind that does not exist", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.OpCode = 0xb }), "") }, "websocket", "kind 11"},
+		{"text", true, func(int) []byte { return encodeRawFrame(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "{}") }, "websocket", "binary"},
+		{"a kind that does not exist", true, func(int) []byte { return encodeRawFrame(with(func(h *ws.Header) { h.OpCode = 0xb }), "") }, "websocket", "kind 11"},
 		{"a jump without a gap", true, func(int) []byte { return batch(5, 1) }, "numbers_missing", "numbers 1 to 4"},
 		{"too many signals", true, func(int) []byte { return batch(1, 1001) }, "malformed", "at most 1000"},
 		{"number zero", true, func(int) []byte { return batch(0, 1) }, "malformed", "begin at 1"},
@@ -95,7 +95,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			})
 		}, "too_large", "at most 262144"},
 		{"pings and no Hello", false, func(int) []byte {
-			return []byte(strings.Repeat(string(frameHeader(with(func(h *ws.Header) { h.OpCode = ws.OpPing }), "x")), 20))
+			return []byte(strings.Repeat(string(encodeRawFrame(with(func(h *ws.Header) { h.OpCode = ws.OpPing }), "x")), 20))
 		}, "malformed", "no Hello"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,10 +106,10 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			was := counted()
 			var e *attacker
 			if c.open {
-				e = h.hello(n)
+				e = h.sendHello(n)
 			} else {
 				var err error
-				if e, err = h.open(h.tls(n)); err != nil {
+				if e, err = h.openWebSocket(h.tls(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -123,7 +123,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 	}
 
 	t.Run("replayed", func(t *testing.T) { // a repeated batch is acknowledged again and stored once
-		e := h.hello(39)
+		e := h.sendHello(39)
 		kept := h.Metric("muster_session_signals_total", `"admitted"`)
 		for range 3 {
 			_, _ = e.Conn.Write(batch(1, 10))
@@ -151,15 +151,16 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h.Stop()
 }
 
-// The metrics count each kind of connection without permission, and TLS tells the client the reason.
+// TestUnauthorizedConnectionsAreCounted opens connections without permission, and expects each kind in the
+// metrics.
 func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
-	h := newHostile(t, 10, nil)
-	unharmed := h.watch()
+	h := newHostileAgents(t, 10, nil)
+	unharmed := h.startServiceCheck()
 	failed := func(why string) float64 { return h.Metric("muster_session_handshakes_total", `"`+why+`"`) }
 	refused := func(t *testing.T, why string, cfg *tls.Config, says string) {
 		t.Helper()
 		was := failed(why)
-		e, err := h.dial(cfg)
+		e, err := h.dialTLS(cfg)
 		if err == nil { // TLS 1.3 reports the refusal with the first read
 			_, err = e.Conn.Read(make([]byte, 1))
 		}
@@ -204,7 +205,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	t.Run("both protocols", func(t *testing.T) { // a client that offers both counts as an agent, which needs a certificate
 		cfg := good.Clone()
 		cfg.NextProtos = []string{"h2", "http/1.1", wire.Subprotocol}
-		e, err := h.dial(cfg)
+		e, err := h.dialTLS(cfg)
 		require(t, err == nil && e.Conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == wire.Subprotocol, "%v", err)
 		cfg.Certificates = nil
 		refused(t, "tls_no_certificate", cfg, "certificate required")
@@ -212,14 +213,14 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	t.Run("a browser on the agents' path", func(t *testing.T) {
 		cfg := good.Clone()
 		cfg.NextProtos, cfg.Certificates = []string{"http/1.1"}, nil
-		e := testenv.Value(h.dial(cfg))(t)
+		e := testenv.Value(h.dialTLS(cfg))(t)
 		said := exchangeRaw(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
 		assert(t, strings.HasPrefix(said, "HTTP/1.1 401"), "unexpected answer: %.200s", said)
 	})
 	t.Run("a person's ticket is no agent's", func(t *testing.T) {
 		cache := tls.NewLRUClientSessionCache(4)
 		person := &tls.Config{RootCAs: good.RootCAs, ServerName: "localhost", NextProtos: []string{"http/1.1"}, ClientSessionCache: cache}
-		e := testenv.Value(h.dial(person))(t)
+		e := testenv.Value(h.dialTLS(person))(t)
 		_ = exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the answer brings the session ticket
 		agent := person.Clone()
 		agent.NextProtos = []string{wire.Subprotocol}
@@ -235,7 +236,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 			_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 			said := exchangeRaw(nc, c.request)
 			assert(t, strings.Contains(said, c.says) && (c.says == "" || strings.Contains(said, "400")), "got %q", said)
-			equal(t, "number of refusals counted", failed(why), was+1)
+			expectEqual(t, "number of refusals counted", failed(why), was+1)
 		})
 	}
 	t.Run("no request of WebSocket", func(t *testing.T) {
@@ -246,7 +247,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 			"GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 100_000) + "\r\n\r\n",
 		} {
 			was := failed("websocket")
-			e, err := h.dial(h.tls(2 + i)) // another node each time: a node may open few connections at once
+			e, err := h.dialTLS(h.tls(2 + i)) // another node each time: a node may open few connections at once
 			testenv.NoError(t, err)
 			said := exchangeRaw(e.Conn, request)
 			assert(t, strings.HasPrefix(said, "HTTP/1.1 4"), "%.60q: got %.100q", request, said)
@@ -255,11 +256,11 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	})
 	t.Run("a node that was deleted", func(t *testing.T) {
 		h.Client()
-		e := h.hello(1)
+		e := h.sendHello(1)
 		h.CLI("delete", "node", "load-00001", "-n", "load", "--yes")
 		r, err := e.readRefusal()
 		assert(t, err == nil && r.Code == "deleted", "%+v %v", r, err)
-		again := testenv.Value(h.open(h.tls(1)))(t)
+		again := testenv.Value(h.openWebSocket(h.tls(1)))(t)
 		again.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 		r, err = again.readRefusal()
 		assert(t, err == nil && r.Code == "deleted" && strings.Contains(r.Hint, "muster-agent reset-identity"), "%+v %v", r, err)
@@ -268,12 +269,12 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	h.Stop()
 }
 
-// issueCertificate issues a node's certificate with an authority.
+// issueCertificate issues a node's certificate with a certificate authority.
 func issueCertificate(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
 	t.Helper()
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	csr := testenv.Value(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t)
-	text := testenv.Value(a.IssueNode(csr, uid))(t)
+	text := testenv.Value(a.IssueNodeCertificate(csr, uid))(t)
 	block, _ := pem.Decode(text)
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 }

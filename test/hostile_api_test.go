@@ -115,10 +115,10 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	s.Stop()
 }
 
-// A namespace beyond its limits loses its own results only, and status shows the refusals. A changed limit applies to
-// open sessions.
+// TestNamespaceLimitsRefuseResults exceeds the limits of a namespace, and expects refused results in no other
+// namespace. A changed limit applies to open sessions.
 func TestNamespaceLimitsRefuseResults(t *testing.T) {
-	h := newHostile(t, 6, nil)
+	h := newHostileAgents(t, 6, nil)
 	api := h.Client()
 	calm := uuid.New()
 	h.Apply(`
@@ -128,13 +128,13 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 ---
 {apiVersion: muster/v1, kind: Check, metadata: {name: pulse, namespace: calm}, spec: {interval: 60s, command: "true", targets: {nodes: [calm01]}}}
 `)
-	quiet := h.startNeighbourAs(calm, 10*time.Millisecond)
-	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 20 })
-	quiet.takeSlowest()
-	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged again", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 100 })
-	alone, _ := quiet.takeSlowest()
+	quiet := h.startWellBehavedAgentAs(calm, 10*time.Millisecond)
+	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged", func() (string, bool) { _, n := quiet.readLatency(); return fmt.Sprint(n), n > 20 })
+	quiet.resetLatency()
+	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged again", func() (string, bool) { _, n := quiet.readLatency(); return fmt.Sprint(n), n > 100 })
+	alone, _ := quiet.resetLatency()
 
-	loud := h.hello(1) // its session opens before the limit is set
+	loud := h.sendHello(1) // its session opens before the limit is set
 	limit := func(yaml string) {
 		h.Apply("{apiVersion: muster/v1, kind: Namespace, metadata: {name: load}, spec: {limits: {" + yaml + "}}}")
 	}
@@ -162,12 +162,12 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	}
 	go flood(loud)
 	for i := 2; i < 6; i++ {
-		go flood(h.hello(i))
+		go flood(h.sendHello(i))
 	}
 	harness.Until(t, 30*time.Second, "the namespace is at its limit", func() (string, bool) { n := met("namespace_rate"); return fmt.Sprint(n), n >= 3 })
-	quiet.takeSlowest()
-	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged meanwhile", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 200 })
-	beside, n := quiet.takeSlowest()
+	quiet.resetLatency()
+	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged meanwhile", func() (string, bool) { _, n := quiet.readLatency(); return fmt.Sprint(n), n > 200 })
+	beside, n := quiet.resetLatency()
 	t.Logf("the slowest of the quiet one's results: %s alone, %s beside a namespace at its limit (%d)", alone, beside, n)
 	assert(t, beside <= max(10*alone, time.Second), "the slowest result took %s, %s without the flood", beside, alone)
 	h.Try("status").Expect(0, "namespace load reached a limit ", "spec.limits.resultsPerSec")
@@ -195,7 +195,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 			var key wire.StreamKey
 			var next uint64
 			begin := func() {
-				e = h.hello(0)
+				e = h.sendHello(0)
 				checks, key, next = e.readChecks(t), wire.StreamKey{Stream: wire.StreamID(time.Now().UnixNano())}, 1
 			}
 			begin()
@@ -232,7 +232,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 		limit("labels: 2")
 		say := func(labels map[string]string) {
 			harness.Until(t, 20*time.Second, "a session opens", func() (string, bool) {
-				e, err := h.open(h.tls(0))
+				e, err := h.openWebSocket(h.tls(0))
 				if err != nil {
 					return err.Error(), false
 				}

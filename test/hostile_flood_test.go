@@ -32,14 +32,14 @@ func openDescriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// TestIdleConnectionsCloseFirst opens idle connections up to the server's limit, and expects new agents to be
-// accepted. The server closes idle connections first.
+// TestIdleConnectionsCloseFirst opens idle connections up to the server's limit, and expects new agents to
+// connect. The server closes idle connections first.
 func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
-	h := newHostile(t, 10, func(s *harness.Server) {
+	h := newHostileAgents(t, 10, func(s *harness.Server) {
 		s.Wrap = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)}
 	}, "--snapshot-cycle", "1s")
-	unharmed := h.watch()
+	unharmed := h.startServiceCheck()
 	places := int(h.Metric("muster_connections_limit"))
 	require(t, places >= 100 && places <= limit-50, "%d places of %d descriptors", places, limit)
 	// Half of the connections send nothing, half send nothing after the TLS handshake.
@@ -79,7 +79,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 		harness.Until(t, 20*time.Second, what, func() (string, bool) { err := do(); return fmt.Sprint(err), err == nil })
 	}
 	try("another agent's session", func() error {
-		e, err := h.open(h.tls(1))
+		e, err := h.openWebSocket(h.tls(1))
 		if err != nil {
 			return err
 		}
@@ -102,17 +102,18 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 	h.AwaitMetric(saved+1, "muster_snapshot_saved_total")
 	unharmed(10*time.Second, 200)
 	log := h.Log()
-	assert(t, !strings.Contains(log, "too many open files"), "descriptors ran out:\n%s", tailOf(log))
+	assert(t, !strings.Contains(log, "too many open files"), "descriptors ran out:\n%s", lastBytes(log))
 	h.Stop()
 }
 
-// tailOf returns the last 2,000 bytes of a text.
-func tailOf(text string) string { return text[max(0, len(text)-2000):] }
+// lastBytes returns the last 2,000 bytes of a text.
+func lastBytes(text string) string { return text[max(0, len(text)-2000):] }
 
-// TestSlowPeersDelayNoOtherAgent lets peers be slow at each layer, and expects no delay for other agents.
+// TestSlowPeersDelayNoOtherAgent connects slow peers at each protocol layer, and expects no delay for other
+// agents.
 func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
-	h := newHostile(t, 60, nil)
-	unharmed := h.watch()
+	h := newHostileAgents(t, 60, nil)
+	unharmed := h.startServiceCheck()
 	ctx, cancel := context.WithCancel(t.Context())
 	var dripping sync.WaitGroup
 	defer dripping.Wait()
@@ -146,18 +147,18 @@ func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
 			"POST /api/v1/apply HTTP/1.1\r\nHost: x\r\nContent-Length: 33000000\r\n\r\n" + strings.Repeat(" ", 5000),
 			"POST /agent/v1/enrol HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\n{\r\n", 1000),
 		} {
-			e := testenv.Value(h.dial(person))(t)
+			e := testenv.Value(h.dialTLS(person))(t)
 			drip(e.Conn, request)
 		}
-		e, err := h.dial(h.tls(1 + i)) // slow within the WebSocket request
+		e, err := h.dialTLS(h.tls(1 + i)) // slow within the WebSocket request
 		testenv.NoError(t, err)
 		drip(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: "+strings.Repeat("x", 5000))
-		if e, err = h.open(h.tls(21 + i)); err != nil { // slow within Hello, whose header announces 200 KiB
+		if e, err = h.openWebSocket(h.tls(21 + i)); err != nil { // slow within Hello, whose header announces 200 KiB
 			t.Fatal(err)
 		}
-		drip(e.Conn, string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 200 << 10}, strings.Repeat("x", 5000))))
-		e = h.hello(41 + i%19) // slow within a batch
-		drip(e.Conn, string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20}, strings.Repeat("x", 5000))))
+		drip(e.Conn, string(encodeRawFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 200 << 10}, strings.Repeat("x", 5000))))
+		e = h.sendHello(41 + i%19) // slow within a batch
+		drip(e.Conn, string(encodeRawFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20}, strings.Repeat("x", 5000))))
 	}
 	// Other clients log in and out meanwhile.
 	for range 10 {
@@ -165,7 +166,7 @@ func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
 		h.Client()
 		took := time.Since(began)
 		assert(t, took <= 10*time.Second, "a login took %s", took)
-		h.hello(59).Close()
+		h.sendHello(59).Close()
 	}
 	// The server must not reserve the announced megabyte of each batch.
 	unharmed(10*time.Second, 100)
@@ -173,13 +174,13 @@ func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
 
 // A node that floods the server with results is limited, and other nodes are not delayed.
 func TestFloodingNodeIsLimited(t *testing.T) {
-	h := newHostile(t, 5, nil)
-	unharmed := h.watch()
+	h := newHostileAgents(t, 5, nil)
+	unharmed := h.startServiceCheck()
 
 	t.Run("Hello", func(t *testing.T) {
 		limited := 0
 		for range 30 {
-			e := testenv.Value(h.open(h.tls(1)))(t)
+			e := testenv.Value(h.openWebSocket(h.tls(1)))(t)
 			e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 			kind, body, err := e.receive()
 			var r wire.Refuse
@@ -195,7 +196,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 	t.Run("connections on their way", func(t *testing.T) {
 		crowded := 0
 		for range 8 {
-			e := testenv.Value(h.dial(h.tls(2)))(t)
+			e := testenv.Value(h.dialTLS(h.tls(2)))(t)
 			_ = e.SetReadDeadline(time.Now().Add(time.Second))
 			line, _ := bufio.NewReader(e.Conn).ReadString('\n')
 			if strings.Contains(line, "429") {
@@ -205,8 +206,8 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 		assert(t, crowded == 4 && h.Metric("muster_session_handshakes_total", "crowded") >= 4, "%d of 8 were sent away", crowded)
 	})
 	t.Run("pings, and nothing is read", func(t *testing.T) {
-		e := h.hello(3)
-		ping := []byte(strings.Repeat(string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125))), 200))
+		e := h.sendHello(3)
+		ping := []byte(strings.Repeat(string(encodeRawFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125))), 200))
 		_ = e.SetWriteDeadline(time.Now().Add(3 * time.Second))
 		for {
 			if _, err := e.Conn.Write(ping); err != nil {
@@ -223,11 +224,11 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 
 // The server refuses endless HTTP headers with bounded memory, on all its listeners.
 func TestEndlessHeadersAreRefused(t *testing.T) {
-	listen := harness.Port(t)
-	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
-	unharmed := h.watch()
+	listen := harness.ReservePort(t)
+	h := newHostileAgents(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
+	unharmed := h.startServiceCheck()
 	for range 5 {
-		e := testenv.Value(h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
+		e := testenv.Value(h.dialTLS(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
 		said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500))
 		assert(t, strings.Contains(said, "431"), "got %.200q", said)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else, and sends headers of any size
@@ -257,8 +258,8 @@ func TestEndlessHeadersAreRefused(t *testing.T) {
 
 // Password guessing at the port for Sensu agents is limited. It does not delay agents with a right password.
 func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
-	listen := harness.Port(t)
-	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
+	listen := harness.ReservePort(t)
+	h := newHostileAgents(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	h.Client()
 	password := tempFile(t, "password", "P@ssw0rd!")
 	for _, user := range []string{"agent", "second"} {
@@ -279,7 +280,7 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 		_, code, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return code[:min(3, len(code))]
 	}
-	equal(t, "status of the first connection", come("127.0.0.1", "first", "agent", "P@ssw0rd!"), "101")
+	expectEqual(t, "status of the first connection", come("127.0.0.1", "first", "agent", "P@ssw0rd!"), "101")
 	const guesses = 1000
 	var mu sync.Mutex
 	codes := map[string]int{}
@@ -301,20 +302,20 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	}
 	all.Wait()
 	assert(t, codes["401"] != 0 && codes["401"] <= 20, "%d guesses: %v", guesses, codes)
-	equal(t, "guessing addresses counted", h.Metric("muster_sensu_guessing_total"), 1)
-	equal(t, "log lines about guessed passwords", strings.Count(h.Log(), "from one address"), 1)
+	expectEqual(t, "guessing addresses counted", h.Metric("muster_sensu_guessing_total"), 1)
+	expectEqual(t, "log lines about guessed passwords", strings.Count(h.Log(), "from one address"), 1)
 }
 
 // The server ends watch requests whose client never reads, over HTTP/1 and HTTP/2.
-func TestUnreadWatchesEnd(t *testing.T) {
+func TestUnreadWatchRequestsEnd(t *testing.T) {
 	skipIfShort(t, "a write is waited for ten seconds")
-	h := newHostile(t, 3, nil)
-	unharmed := h.watch()
+	h := newHostileAgents(t, 3, nil)
+	unharmed := h.startServiceCheck()
 	h.Client()
 	token := adminToken(t, h.Server)
 	watch := "GET /api/v1/events/watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	for range 10 {
-		e := testenv.Value(h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
+		e := testenv.Value(h.dialTLS(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
 		_, _ = io.WriteString(e.Conn, watch)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else
 		client := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -326,7 +327,7 @@ func TestUnreadWatchesEnd(t *testing.T) {
 		defer answer.Body.Close() // the body is never read
 	}
 	awaitEqual(t, "twenty watches", 20, func() float64 { return h.Metric("muster_api_watches") })
-	loud := h.startNeighbour(1, 5*time.Millisecond)
+	loud := h.startWellBehavedAgent(1, 5*time.Millisecond)
 	loud.setOutputSize(100 << 10)
 	awaitEqual(t, "open watches", 0, func() float64 { return h.Metric("muster_api_watches") })
 	unharmed(5*time.Second, 200)

@@ -29,12 +29,12 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	a := s.NewAgent("busy")
 	s.Apply(busyCheck("beat", "1s", "5s", "date"))
 	a.Start()
-	results := func() uint64 { return eventOf(t, s.API, "busy", "beat").Results }
+	results := func() uint64 { return getEvent(t, s.API, "busy", "beat").Results }
 	harness.Until(t, 40*time.Second, "results arrive", func() (string, bool) { return a.Log(), results() > 2 })
 	a.Stop()
 
 	binary := ws.Header{Fin: true, OpCode: ws.OpBinary}
-	frame := func(message []byte) []byte { return frameHeader(binary, string(message)) }
+	frame := func(message []byte) []byte { return encodeRawFrame(binary, string(message)) }
 	welcome := func(change func(*wire.Welcome)) []byte {
 		w := &wire.Welcome{Protocol: wire.Protocol, Name: "busy", Node: 1, KeepaliveMs: 1000}
 		change(w)
@@ -49,19 +49,19 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 		return frame(append(message, body...))
 	}
 	lies := map[string][]byte{
-		"a frame of a gigabyte":            append(fine, frameHeader(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 1 << 30}, strings.Repeat("x", 1<<20))...),
+		"a frame of a gigabyte":            append(fine, encodeRawFrame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 1 << 30}, strings.Repeat("x", 1<<20))...),
 		"an assignment that unpacks to 1G": append(fine, packed(s2.Encode(nil, make([]byte, 1<<30)))...),
 		"an assignment that says 4G":       append(fine, packed(append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, make([]byte, 40)...))...),
-		"many packed ones in one":          append(fine, frame(manyPacked())...),
+		"many packed ones in one":          append(fine, frame(decompressionBomb())...),
 		"an assignment that nobody signed": append(fine, frame(wire.AppendPackedAssignment(nil, &wire.Assignment{Generation: wire.Generation{Epoch: 1 << 62}, HasProperties: true, Signature: make([]byte, 64)}))...),
 		"a Welcome with limits of one":     welcome(func(w *wire.Welcome) { w.MaxFrame, w.MaxUnacked, w.MaxOutput, w.KeepaliveMs = 1, 1, 1, 1 }),
 		"slow for ever":                    append(fine, frame(wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1<<32 - 1, LastsMs: 1<<32 - 1}))...),
-		"text":                             append(fine, frameHeader(ws.Header{Fin: true, OpCode: ws.OpText}, "hello")...),
-		"masked":                           append(fine, frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "x")...),
+		"text":                             append(fine, encodeRawFrame(ws.Header{Fin: true, OpCode: ws.OpText}, "hello")...),
+		"masked":                           append(fine, encodeRawFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "x")...),
 		"no protobuf":                      append(fine, frame([]byte("\xff\xff\xff"))...),
 		"acknowledges what was never sent": append(fine, frame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: neighbourKey, Last: 1 << 60}}}))...),
 		"very many acknowledgements":       append(fine, bytes.Repeat(frame(wire.AppendAck(nil, &wire.Ack{})), 10_000)...),
-		"very many pings":                  append(fine, bytes.Repeat(frameHeader(ws.Header{Fin: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)), 5_000)...),
+		"very many pings":                  append(fine, bytes.Repeat(encodeRawFrame(ws.Header{Fin: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)), 5_000)...),
 		"very many runs":                   append(fine, bytes.Repeat(frame(wire.AppendRun(nil, &wire.Run{Definition: 1})), 10_000)...),
 		"a second Welcome":                 append(fine, fine...),
 		"something before Welcome":         frame(wire.AppendAck(nil, &wire.Ack{})),
@@ -96,9 +96,9 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked returns a malicious Assignment message that decompresses to much more than allowed. Each field
+// decompressionBomb returns a malicious Assignment message that decompresses to much more than allowed. Each field
 // decompresses to the maximum size of a frame.
-func manyPacked() []byte {
+func decompressionBomb() []byte {
 	definition := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, definition)
 	var body []byte
@@ -164,7 +164,7 @@ func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []str
 
 // A handler cannot send messages to the server's own listeners or to a link-local address. Only the setting
 // --outbound-allow permits such addresses. The setting allows exceptions.
-func TestHandlersReachNoOwnListener(t *testing.T) {
+func TestHandlersCannotReachServerListeners(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	for name, c := range map[string]struct{ url, want string }{

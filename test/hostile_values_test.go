@@ -38,8 +38,8 @@ type hostileSenders struct {
 // newHostileSenders starts a server for misbehaving senders of values.
 func newHostileSenders(t *testing.T) *hostileSenders {
 	t.Helper()
-	h := &hostileSenders{zabbix: harness.Port(t), client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	h.hostileAgents = newHostile(t, 3, nil, "--zabbix-listen", h.zabbix)
+	h := &hostileSenders{zabbix: harness.ReservePort(t), client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+	h.hostileAgents = newHostileAgents(t, 3, nil, "--zabbix-listen", h.zabbix)
 	h.Login()
 	for _, namespace := range []string{"default", "load"} { // load has the nodes
 		h.Apply("{kind: Namespace, metadata: {name: " + namespace + "}, spec: {zabbixFrom: [127.0.0.1]}}")
@@ -48,8 +48,8 @@ func newHostileSenders(t *testing.T) *hostileSenders {
 	return h
 }
 
-// write sends a body by remote write with a token, and returns status and answer.
-func (h *hostileSenders) write(token, encoding string, body io.Reader) (int, string) {
+// sendRemoteWrite sends a remote-write request with a token, and returns the HTTP status and body.
+func (h *hostileSenders) sendRemoteWrite(token, encoding string, body io.Reader) (int, string) {
 	r := testenv.Value(http.NewRequestWithContext(h.t.Context(), http.MethodPost, "https://"+h.Listen+"/prometheus/api/v1/write", body))(h.t)
 	r.Header.Set("Content-Type", "application/x-protobuf")
 	r.Header.Set("Content-Encoding", encoding)
@@ -74,8 +74,8 @@ func zabbixMessage(flags byte, size, plain uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// ask sends a frame to the listener for senders, and returns its answer.
-func (h *hostileSenders) ask(frame []byte) string {
+// sendZabbixFrame sends a Zabbix frame to the server's listener for zabbix_sender, and returns the answer.
+func (h *hostileSenders) sendZabbixFrame(frame []byte) string {
 	nc, err := net.Dial("tcp", h.zabbix)
 	if err != nil {
 		return err.Error()
@@ -99,12 +99,12 @@ func (h *hostileSenders) ask(frame []byte) string {
 	return string(plain)
 }
 
-// TestCompressedBombsAreRefused sends small bodies that decompress to much, and expects refusals with a reason. It
-// sends many at once to each listener that takes compressed values; another agent is not disturbed, and the server's
-// memory stays bounded.
-func TestCompressedBombsAreRefused(t *testing.T) {
+// TestDecompressionBombsAreRefused sends small compressed bodies with huge contents, and expects refusals with
+// a reason. It sends many at once to each listener that takes compressed values; another agent is not
+// disturbed, and the server's memory stays bounded.
+func TestDecompressionBombsAreRefused(t *testing.T) {
 	h := newHostileSenders(t)
-	unharmed, before := h.watch(), peakMemory(t, h.PID())
+	unharmed, before := h.startServiceCheck(), peakMemory(t, h.PID())
 	zeros := make([]byte, 64<<20)
 	var deflated, zipped bytes.Buffer
 	z := zlib.NewWriter(&deflated)
@@ -139,14 +139,14 @@ func TestCompressedBombsAreRefused(t *testing.T) {
 	for range 6 {
 		for want, frame := range frames {
 			sending.Go(func() {
-				if text := h.ask(frame); !strings.Contains(text, want) && !strings.Contains(text, "too many large requests") && text != "" { // a connection that is refused without being read may be reset
+				if text := h.sendZabbixFrame(frame); !strings.Contains(text, want) && !strings.Contains(text, "too many large requests") && text != "" { // a connection that is refused without being read may be reset
 					t.Errorf("a frame of %d bytes: %q, want %q", len(frame), text, want)
 				}
 			})
 		}
 		for _, c := range writes {
 			sending.Go(func() {
-				code, text := h.write(h.token, c.encoding, bytes.NewReader(c.body))
+				code, text := h.sendRemoteWrite(h.token, c.encoding, bytes.NewReader(c.body))
 				if code != c.code && code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable || code == c.code && !strings.Contains(text, c.reason) {
 					t.Errorf("%d bytes of %s: %d %s, want %d %s", len(c.body), c.encoding, code, text, c.code, c.reason)
 				}
@@ -155,7 +155,7 @@ func TestCompressedBombsAreRefused(t *testing.T) {
 	}
 	sending.Wait()
 	for want, frame := range frames {
-		if text := h.ask(frame); !strings.Contains(text, want) {
+		if text := h.sendZabbixFrame(frame); !strings.Contains(text, want) {
 			t.Errorf("alone: %q, want %q", text, want)
 		}
 	}
@@ -166,12 +166,12 @@ func TestCompressedBombsAreRefused(t *testing.T) {
 	unharmed(10*time.Second, 700)
 }
 
-// TestSlowSendersDelayNoOtherValues sends one byte a second to each listener of values, and expects other values at
-// once.
+// TestSlowSendersDelayNoOtherValues sends one byte a second to each listener for values, and expects no delay
+// of other values.
 func TestSlowSendersDelayNoOtherValues(t *testing.T) {
 	h := newHostileSenders(t)
 	h.Apply("{kind: Template, metadata: {name: trap, namespace: load}, spec: {targets: {groups: [all]}, items: [{key: trap.text, type: text, trapper: true}]}}")
-	unharmed := h.watch()
+	unharmed := h.startServiceCheck()
 	ctx, cancel := context.WithCancel(t.Context())
 	var dripping sync.WaitGroup
 	defer dripping.Wait()
@@ -199,17 +199,17 @@ func TestSlowSendersDelayNoOtherValues(t *testing.T) {
 		testenv.Value(nc.Write(zabbixMessage(3, 16<<20, 16<<20, []byte("x"))))(t) // it announces all that a request may have
 		drip(nc, strings.Repeat("y", 1000))
 		r, w := io.Pipe()
-		dripping.Go(func() { h.write(h.token, "snappy", r) })
+		dripping.Go(func() { h.sendRemoteWrite(h.token, "snappy", r) })
 		drip(w, strings.Repeat("y", 1000))
 	}
 	other := strings.TrimSpace(h.CLI("auth", "token", "create", "--role", "remote-write", "-m", "samples of another"))
 	value := fmt.Sprintf(`{"request":"sender data","data":[{"host":%q,"key":"trap.text","value":"fine %s"}]}`, harness.NodeName(1), strings.Repeat("words ", 10_000))
 	for range 5 {
 		began := time.Now()
-		text := h.ask(zabbixMessage(1, uint64(len(value)), 0, []byte(value)))
+		text := h.sendZabbixFrame(zabbixMessage(1, uint64(len(value)), 0, []byte(value)))
 		took := time.Since(began)
 		assert(t, strings.Contains(text, "processed: 1") && took < 10*time.Second, "%q after %s", text, took)
-		code, text := h.write(other, "snappy", bytes.NewReader(snappy.Encode(nil, nil)))
+		code, text := h.sendRemoteWrite(other, "snappy", bytes.NewReader(snappy.Encode(nil, nil)))
 		assert(t, code/100 == 2, "an empty request: %d %s", code, text)
 	}
 	unharmed(10*time.Second, 200)
@@ -219,7 +219,7 @@ func TestSlowSendersDelayNoOtherValues(t *testing.T) {
 // item of an agent, from a sender, and in a resource; values of other items arrive meanwhile.
 func TestLongTextsAreRefused(t *testing.T) {
 	h := newHostileSenders(t)
-	unharmed, before := h.watch(), peakMemory(t, h.PID())
+	unharmed, before := h.startServiceCheck(), peakMemory(t, h.PID())
 	long := bytes.Repeat([]byte("word "), 64<<20/5+1)
 	file := filepath.Join(t.TempDir(), "long")
 	testenv.NoError(t, os.WriteFile(file, append(long, "\nlast line\n"...), 0o644))
@@ -243,7 +243,7 @@ spec:
 		1 << 20:  "trap.text: the value is too long",
 	} {
 		value := fmt.Sprintf(`{"request":"sender data","data":[{"host":"reader","key":"trap.text","value":%q}]}`, long[:size])
-		text := h.ask(zabbixMessage(1, uint64(len(value)), 0, []byte(value)))
+		text := h.sendZabbixFrame(zabbixMessage(1, uint64(len(value)), 0, []byte(value)))
 		assert(t, strings.Contains(text, want), "a text of %d bytes by a sender: %q, want %q", size, text, want)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
@@ -261,10 +261,10 @@ spec:
 	unharmed(10*time.Second, 300)
 }
 
-// TestEndlessStepsDisturbNoItem applies Templates with endless preprocessing scripts, and expects all other items to
+// TestEndlessScriptsDelayNoOtherItem applies Templates with endless preprocessing scripts, and expects all other items to
 // work. Each fault is reported with its reason; the Template with most values of the server is named, and values and
 // problems of other items come in time.
-func TestEndlessStepsDisturbNoItem(t *testing.T) {
+func TestEndlessScriptsDelayNoOtherItem(t *testing.T) {
 	h := newHostileSenders(t)
 	h.Apply(`
 kind: Template
@@ -284,7 +284,7 @@ spec:
   items: [{key: trap.n, trapper: true}]
   triggers: [{name: high, expression: "last(//trap.n)>5"}]
 `)
-	unharmed := h.watch()
+	unharmed := h.startServiceCheck()
 	send := func(host string, keys ...string) string {
 		var rows []string
 		for _, key := range keys {
@@ -292,7 +292,7 @@ spec:
 			rows = append(rows, fmt.Sprintf(`{"host":%q,"key":%q,"value":%q}`, host, name, value))
 		}
 		text := `{"request":"sender data","data":[` + strings.Join(rows, ",") + `]}`
-		return h.ask(zabbixMessage(1, uint64(len(text)), 0, []byte(text)))
+		return h.sendZabbixFrame(zabbixMessage(1, uint64(len(text)), 0, []byte(text)))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestInventoryIsListedAndSearched lists, searches, changes and explains an agent's inventory with commands. The
-// inventory survives kill -9 of server and agent.
+// TestInventoryIsListedAndSearched expects commands to list, search and explain an agent's inventory after
+// changes. The inventory survives kill -9 of server and agent.
 func TestInventoryIsListedAndSearched(t *testing.T) {
 	t.Parallel()
 	scripts := t.TempDir()
@@ -53,7 +53,7 @@ func TestInventoryIsListedAndSearched(t *testing.T) {
 		s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: rack-` + rack + `}, spec: {where: 'inventory.custom.exists(c, c.name == "rack" && c.value == "` + rack + `")'}}`)
 	}
 	s.AwaitOutput("get nodes --group rack-b7", "web01")
-	s.Try("apply", "-f", writeInto(t, t.TempDir(), "trusted.yaml", `{apiVersion: muster/v1, kind: Group, metadata: {name: bad}, spec: {trusted: true, where: 'inventory.users.exists(u, u.name == "ann")'}}`)).
+	s.Try("apply", "-f", writeFileInFolder(t, t.TempDir(), "trusted.yaml", `{apiVersion: muster/v1, kind: Group, metadata: {name: bad}, spec: {trusted: true, where: 'inventory.users.exists(u, u.name == "ann")'}}`)).
 		Expect(harness.AnyFailure, "a trusted group cannot read inventories")
 	s.Kill()
 	s.Start() // replays the journal

@@ -53,16 +53,16 @@ func (n *notificationFile) awaitKinds(check string, want ...string) {
 	awaitEqual(n.t, "messages about "+check, strings.Join(want, ", "), func() string { return strings.Join(n.kinds(check), ", ") })
 }
 
-// TestSilenceHoldsNotifications silences a check, and expects no notification. The check runs and shows its problem. A
-// problem that is open at the silence's end is notified then. A silence until resolution ends with its problem. The
-// command line shows all of it in advance.
-func TestSilenceHoldsNotifications(t *testing.T) {
+// TestSilenceDelaysNotifications silences a failing check, and expects no notification during the silence. The
+// check runs and shows its problem. A problem that is open at the silence's end is notified then. A silence
+// until resolution ends with its problem. The command line shows all of it in advance.
+func TestSilenceDelaysNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}, {to: [pager], after: 30m}]\n")
 	s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 
 	s.Try("route", "test", "web01/disk").Expect(0, "no other route matches", "default/pager, again every 4h", "+30m")
@@ -96,15 +96,15 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	s.Try("audit", "silence/known").Expect(0, "the silenced problem has closed", "known")
 }
 
-// TestWhyNamesHoldDuringGroupWait asks muster why about a new problem, and expects its route's groupWait as the
-// reason. The problem is new and waits for others of its group; no earlier time is named.
-func TestWhyNamesHoldDuringGroupWait(t *testing.T) {
+// TestWhyExplainsGroupWait runs muster why on a new problem, and expects groupWait as reason for the delay. The
+// problem is new and waits for others of its group; no earlier time is named.
+func TestWhyExplainsGroupWait(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec: {groupWait: 10m, steps: [{to: [pager]}]}\n")
 	s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 	s.CLI("silence", "web01/disk", "--for", "2h", "-m", "a new disk", "--name", "work")
 	check.SetExitCode(2)
@@ -114,7 +114,7 @@ func TestWhyNamesHoldDuringGroupWait(t *testing.T) {
 }
 
 // Messages beyond the rate limit of a route wait, and are sent later as one summary.
-func TestRouteRateHoldsMessages(t *testing.T) {
+func TestRouteRateLimitDelaysMessages(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
@@ -123,7 +123,7 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	}
 	s.Apply(book.handlerYAML("pager") + route("6h"))
 	s.StartAgent("web01")
-	first, second, third := s.Counter("a", "web01"), s.Counter("b", "web01"), s.Counter("c", "web01")
+	first, second, third := s.NewCountingCheck("a", "web01"), s.NewCountingCheck("b", "web01"), s.NewCountingCheck("c", "web01")
 	first.AwaitRuns(1)
 	first.SetExitCode(2)
 	book.awaitKinds("a", "opened")
@@ -142,7 +142,7 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	book.awaitKinds("b", "summary")
 }
 
-// The answer to a silence of many nodes names the first ten nodes and counts the others.
+// TestSilenceListsCoveredNodes silences many nodes, and expects ten node names and a count in the answer.
 func TestSilenceListsCoveredNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -177,12 +177,12 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	s.Apply(pager.handlerYAML("pager") + lead.handlerYAML("lead") +
 		"kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}, {to: [lead], after: 15s}]\n")
 	s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 	check.SetExitCode(2)
 	pager.awaitKinds("disk", "opened")
 	opened := time.Now()
-	// A kill before the record of a delivery repeats the delivery (TestKilledServerRepeatsTheDeliveryWithItsKey).
+	// A kill before the record of a delivery repeats the delivery (TestDeliveryIsRepeatedAfterKillWithItsKey).
 	s.AwaitOutput("describe event web01/disk", "pager (opened): delivered")
 	s.Kill()
 	s.Start()
@@ -211,9 +211,9 @@ func TestFlappingCheckIsOneProblem(t *testing.T) {
 	s.StartAgent("web01")
 	awaitEvent(t, s.API, "web01", "link", "it flaps", func(e v1.Event) bool { return e.State == "flapping" })
 	before := len(book.kinds("link"))
-	ran := eventOf(t, s.API, "web01", "link").Results
+	ran := getEvent(t, s.API, "web01", "link").Results
 	awaitEvent(t, s.API, "web01", "link", "ten more results", func(e v1.Event) bool { return e.Results >= ran+10 })
-	if e := eventOf(t, s.API, "web01", "link"); e.State != "flapping" || e.Problem == nil {
+	if e := getEvent(t, s.API, "web01", "link"); e.State != "flapping" || e.Problem == nil {
 		t.Errorf("%+v", e)
 	}
 	more := book.kinds("link")[before:]
@@ -236,7 +236,7 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {notifications: shadow}\n---\n" + book.handlerYAML("pager") +
 		"kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}]\n")
 	s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 	check.SetExitCode(2)
 	shadow := func(words string, want ...string) {
@@ -260,7 +260,8 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	assert(t, len(got) == 0, "notified of %q in shadow mode", got)
 }
 
-// One request acknowledges all events of a node. Reports still show the events of a node that was deleted since.
+// TestBulkRequestAcknowledgesMatchingEvents sends one request for a node, and expects all events of the node as
+// acknowledged. Reports still show the events of a node that was deleted since.
 func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -309,16 +310,16 @@ spec:
 	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")
 }
 
-// TestRouteTellsOpenProblems adds a notification route while problems are open, and expects one message about all of
-// the problems.
-func TestRouteTellsOpenProblems(t *testing.T) {
+// TestNewRouteNotifiesOpenProblems adds a notification route while problems are open, and expects one message
+// about all problems.
+func TestNewRouteNotifiesOpenProblems(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.Apply(book.handlerYAML("book"))
 	s.StartAgent("web01")
 	for _, name := range []string{"disk", "load"} {
-		check := s.Counter(name, "web01")
+		check := s.NewCountingCheck(name, "web01")
 		check.SetExitCode(2)
 		s.AwaitOutput("why web01/"+name, "is open since")
 	}
@@ -352,16 +353,17 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 	book.awaitKinds("disk", "summary", "opened")
 }
 
-// One command creates a handler that pages, and one alert leads to message, acknowledgement, recovery and a timeline.
-// A handler that does not work is in no route, and status warns of one that fails.
-func TestFirstPageAtNight(t *testing.T) {
+// TestPagingFromAlertToRecovery creates a paging handler, and follows an alert through notification,
+// acknowledgement and recovery. A handler that does not work is in no route, and status warns of one that
+// fails.
+func TestPagingFromAlertToRecovery(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.StartAgent("web01")
 	s.Try("handler", "create", "pager", "--command", "exit 3").Expect(9, "handler pager was created, but its test failed, so it was added to no route")
 	s.Try("handler", "create", "pager", "--command", "cat >> "+book.path).Expect(0, "handler/pager updated", "accepted a test message", "route/default created")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.SetExitCode(2)
 	book.awaitKinds("disk", "opened")
 	s.AwaitOutput("status", "Not well: 1 problem (1 critical)", "web01/disk")

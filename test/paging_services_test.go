@@ -84,9 +84,9 @@ const (
 	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
 )
 
-// startPaged starts a server whose default route notifies a simulated paging service. It notifies per problem, or per
+// startPagedServer starts a server whose default route notifies a simulated paging service. It notifies per problem, or per
 // group of problems of one check.
-func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer {
+func startPagedServer(t *testing.T, service *pagingService, tells string) *pagedServer {
 	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
@@ -112,7 +112,7 @@ func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer
 
 // nextKey waits for the next message to the paging service, and returns its deduplication key. It waits for the
 // message.
-func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receive(p.t, of) }
+func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receiveValue(p.t, of) }
 
 // fireAlert sends a firing alert for each of the given nodes.
 func (p *pagedServer) fireAlert(check string, nodes ...string) {
@@ -125,14 +125,14 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	require(p.t, code == 200, "%d %s", code, text)
 }
 
-// callBack sends the callback of the paging service after a person's action.
-func (p *pagedServer) callBack(verb, key string) {
+// sendCallback sends the callback of the paging service after a person's action.
+func (p *pagedServer) sendCallback(verb, key string) {
 	p.t.Helper()
-	p.callHandler("pager", verb, key, callbackSecret, 200)
+	p.sendCallbackToHandler("pager", verb, key, callbackSecret, 200)
 }
 
-// callHandler sends a callback to a handler, and fails the test unless the HTTP status is right.
-func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
+// sendCallbackToHandler sends a callback to a handler, and fails the test unless the HTTP status is right.
+func (p *pagedServer) sendCallbackToHandler(handler, verb, key, secret string, code int) {
 	p.t.Helper()
 	text, head := p.service.call(verb, key, secret)
 	r := testenv.Value(http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/"+handler, strings.NewReader(text)))(p.t)
@@ -146,7 +146,7 @@ func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...string) {
 	p.t.Helper()
 	for _, node := range nodes {
-		e := eventOf(p.t, p.API, node, check)
+		e := getEvent(p.t, p.API, node, check)
 		assert(p.t, e.Problem != nil && (e.Problem.Ack != nil) == want && (!want || e.Problem.Ack.By == p.service.by),
 			"%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
 	}
@@ -156,7 +156,7 @@ func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...strin
 // refused, repeated ones change nothing, and only problems of this handler are affected.
 func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	t.Parallel()
-	p := startPaged(t, &pagingServices()[0], pageEach)
+	p := startPagedServer(t, &pagingServices()[0], pageEach)
 	p.fireAlert("Disk", "web1")
 	problem := p.nextKey(p.opened)
 	for _, c := range []struct {
@@ -174,15 +174,15 @@ func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 		{"pager", problem, "unacknowledge", callbackSecret, 200, false},
 		{"pager", problem, "acknowledge", callbackSecret, 200, true},
 	} {
-		p.callHandler(c.handler, c.verb, c.key, c.secret, c.code)
+		p.sendCallbackToHandler(c.handler, c.verb, c.key, c.secret, c.code)
 		p.expectAcknowledged("disk", c.acked, "web1")
 	}
 	p.Try("describe", "event", "web1/disk").Expect(0, p.service.by)
-	p.callBack("resolve", problem)
-	e := eventOf(t, p.API, "web1", "disk")
+	p.sendCallback("resolve", problem)
+	e := getEvent(t, p.API, "web1", "disk")
 	assert(t, e.Problem == nil && e.Status == model.OK, "%+v", e)
 	p.Try("get", "handler", "pager", "-o", "yaml").Expect(0, "pagerduty")
-	equal(t, "what PagerDuty hears is over", p.nextKey(p.ended), problem)
+	expectEqual(t, "what PagerDuty hears is over", p.nextKey(p.ended), problem)
 }
 
 // An acknowledgement of a message group at the paging service acknowledges all problems of the group. Other problems
@@ -192,27 +192,27 @@ func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	for _, service := range pagingServices() {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
-			p := startPaged(t, &service, pageGroups)
+			p := startPagedServer(t, &service, pageGroups)
 			all := []string{"web1", "web2", "web3", "web4", "web5"}
 			p.fireAlert("Disk", all...)
 			group := p.nextKey(p.opened)
 			p.fireAlert("Load", "web1")
 			require(t, p.nextKey(p.opened) != group, "both groups are %s there", group)
-			p.callBack("acknowledge", group)
+			p.sendCallback("acknowledge", group)
 			p.expectAcknowledged("disk", true, all...)
 			p.expectAcknowledged("load", false, "web1")
 			out := p.CLI("get", "problems", "-o", "wide")
 			assert(t, strings.Count(out, service.by) == len(all), "get problems names %s so often:\n%s", service.by, out)
-			p.callBack("unacknowledge", group)
+			p.sendCallback("unacknowledge", group)
 			p.expectAcknowledged("disk", false, all...)
-			p.callBack("acknowledge", group)
+			p.sendCallback("acknowledge", group)
 			p.fireAlert("Disk", "web6") // a later problem of the group, which the service was not notified of
 			awaitEvent(t, p.API, "web6", "disk", "web6 has it too", func(e v1.Event) bool { return e.Problem != nil })
 			p.expectAcknowledged("disk", true, all...)
 			p.expectAcknowledged("disk", false, "web6")
-			p.callBack("resolve", group)
+			p.sendCallback("resolve", group)
 			for _, node := range all {
-				e := eventOf(t, p.API, node, "disk")
+				e := getEvent(t, p.API, node, "disk")
 				assert(t, e.Problem == nil && e.Status == model.OK, "%s: %+v %+v", node, e, e.Problem)
 			}
 			p.expectAcknowledged("load", false, "web1")
@@ -220,32 +220,33 @@ func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	}
 }
 
-// When an acknowledgement ends in Muster, the paging service gets a new incident. The acknowledged incident is closed.
+// TestEndedAcknowledgementPagesAgain lets an acknowledgement in Muster expire, and expects a new incident at
+// the paging service. The acknowledged incident is closed.
 func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
-			p := startPaged(t, &service, pageGroups)
+			p := startPagedServer(t, &service, pageGroups)
 			p.fireAlert("Disk", "web1")
 			key := p.nextKey(p.opened)
 			p.CLI("event", "ack", "web1/disk", "--for", "1s", "-m", "on it")
-			equal(t, "key that opened after a second", p.nextKey(p.opened), key+".1")
-			equal(t, "key that the acknowledgement ended", p.nextKey(p.ended), key)
-			p.callBack("resolve", key)
-			require(t, eventOf(t, p.API, "web1", "disk").Problem != nil, "the end of %s, which is over, ended the problem", key)
-			p.callBack("acknowledge", key+".1")
+			expectEqual(t, "key that opened after a second", p.nextKey(p.opened), key+".1")
+			expectEqual(t, "key that the acknowledgement ended", p.nextKey(p.ended), key)
+			p.sendCallback("resolve", key)
+			require(t, getEvent(t, p.API, "web1", "disk").Problem != nil, "the end of %s, which is over, ended the problem", key)
+			p.sendCallback("acknowledge", key+".1")
 			p.expectAcknowledged("disk", true, "web1")
-			p.callBack("resolve", key+".1")
-			assert(t, eventOf(t, p.API, "web1", "disk").Problem == nil, "the problem is open")
-			equal(t, "key that ended", p.nextKey(p.ended), key+".1")
+			p.sendCallback("resolve", key+".1")
+			assert(t, getEvent(t, p.API, "web1", "disk").Problem == nil, "the problem is open")
+			expectEqual(t, "key that ended", p.nextKey(p.ended), key+".1")
 		})
 	}
 }
 
-// TestPagerResolvesItsIncident expects a PagerDuty handler to open and resolve its incident. The handler has a key
+// TestPagerDutyHandlerResolvesIncident expects a PagerDuty handler to open and resolve its incident. The handler has a key
 // file; it works also after a refused delivery.
-func TestPagerResolvesItsIncident(t *testing.T) {
+func TestPagerDutyHandlerResolvesIncident(t *testing.T) {
 	t.Parallel()
 	type event struct {
 		Action string `json:"event_action"`
@@ -269,7 +270,7 @@ func TestPagerResolvesItsIncident(t *testing.T) {
 	t.Cleanup(service.Close)
 	next := func(action string) event {
 		t.Helper()
-		e := receive(t, events)
+		e := receiveValue(t, events)
 		require(t, e.Action == action && e.Key == "R0123456789ABCDEF0123456789ABCDE", "%+v, want %s", e, action)
 		return e
 	}
@@ -283,7 +284,7 @@ func TestPagerResolvesItsIncident(t *testing.T) {
 	refuse.Store(true)
 	s.Try("handler", "test", "pager").Expect(2, "400 Bad Request")
 	s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 	check.SetExitCode(2)
 	s.AwaitOutput("handler dead pager", "CRITICAL: disk on web01: run ")
@@ -322,7 +323,7 @@ func TestSlowCallbackClientsDelayNoOthers(t *testing.T) {
 	})
 	s.Try("get", "handlers").Expect(0, "pager")
 	for range 40 {
-		receive(t, ended)
+		receiveValue(t, ended)
 	}
 	s.Stop()
 }

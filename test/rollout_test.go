@@ -26,10 +26,11 @@ const stagedPolicy = `
 {kind: Group, metadata: {name: canary}, spec: {nodes: [n2]}}
 `
 
-// TestRolloutMovesStopsAndGoesBack rolls a change of a directive out to five agents, step by step. The roll-out stops
-// at a failure, and goes back on request. A good change reaches them in its steps, also with kill -9 after each; a bad
-// one stops at its first node, and undo restores it; one that needs approval waits for another person.
-func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
+// TestRolloutProgressesAndRollsBack rolls a directive change out to five agents, and expects steps in order.
+// The roll-out stops at a failure, and goes back on request. A good change reaches them in its steps, also with
+// kill -9 after each; a bad one stops at its first node, and undo restores it; one that needs approval waits
+// for another person.
+func TestRolloutProgressesAndRollsBack(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
 	s.Login()

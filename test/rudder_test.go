@@ -51,9 +51,9 @@ func (a *rudderAgent) openssl(in []byte, args ...string) []byte {
 	return out
 }
 
-// put uploads a file by PUT, and fails the test unless the answer is right. The answer has the given status and text;
+// uploadFile uploads a file by PUT, and fails the test unless the answer is right. The answer has the given status and text;
 // a file whose name ends with .gz is compressed.
-func (a *rudderAgent) put(path string, data []byte, status int, text string) {
+func (a *rudderAgent) uploadFile(path string, data []byte, status int, text string) {
 	a.t.Helper()
 	if strings.HasSuffix(path, ".gz") {
 		var b bytes.Buffer
@@ -74,9 +74,9 @@ func (a *rudderAgent) put(path string, data []byte, status int, text string) {
 	assert(a.t, answer.StatusCode == status && strings.Contains(string(body), text), "PUT %s: %s %s, want %d with %q", path, answer.Status, body, status, text)
 }
 
-// inventory uploads an inventory with some packages, and then its signature. It fails the test unless the last answer
+// uploadInventory uploads an inventory with some packages, and then its signature. It fails the test unless the last answer
 // has the given status and text.
-func (a *rudderAgent) inventory(status int, text string, packages ...string) {
+func (a *rudderAgent) uploadInventory(status int, text string, packages ...string) {
 	a.t.Helper()
 	cert, err := os.ReadFile(a.cert)
 	testenv.NoError(a.t, err)
@@ -90,13 +90,13 @@ func (a *rudderAgent) inventory(status int, text string, packages ...string) {
 <RUDDER><AGENT><AGENT_CERT>%s</AGENT_CERT><AGENT_NAME>cfengine-community</AGENT_NAME></AGENT><CUSTOM_PROPERTIES>[{"rack":"b7"}]</CUSTOM_PROPERTIES><HOSTNAME>web1.example.com</HOSTNAME><UUID>%s</UUID></RUDDER>
 <SOFTWARES><NAME>rudder-agent</NAME><VERSION>8.1.0</VERSION></SOFTWARES>%s</CONTENT></REQUEST>`, time.Now().UTC().Format(time.DateTime), cert, a.node, &software)
 	digest := hex.EncodeToString(a.openssl(data, "dgst", "-sha512", "-sign", a.key))
-	a.put("/inventories/web1.ocs.gz", data, http.StatusCreated, "")
-	a.put("/inventories/web1.ocs.sign", []byte("header=rudder-signature-v1\nalgorithm=sha512\ndigest="+digest+"\n"), status, text)
+	a.uploadFile("/inventories/web1.ocs.gz", data, http.StatusCreated, "")
+	a.uploadFile("/inventories/web1.ocs.sign", []byte("header=rudder-signature-v1\nalgorithm=sha512\ndigest="+digest+"\n"), status, text)
 }
 
-// run uploads the signed log of a policy run. It fails the test unless the answer has the given status and text. Each
+// uploadRunLog uploads the signed log of a policy run. It fails the test unless the answer has the given status and text. Each
 // report is TYPE DIRECTIVE ID COMPONENT VALUE MESSAGE, separated by |.
-func (a *rudderAgent) run(start time.Time, status int, text string, reports ...string) {
+func (a *rudderAgent) uploadRunLog(start time.Time, status int, text string, reports ...string) {
 	a.t.Helper()
 	at := start.UTC().Format("2006-01-02 15:04:05+00:00")
 	var log strings.Builder
@@ -111,7 +111,7 @@ func (a *rudderAgent) run(start time.Time, status int, text string, reports ...s
 	file := filepath.Join(a.t.TempDir(), "log")
 	testenv.NoError(a.t, os.WriteFile(file, []byte(log.String()), 0o600))
 	signed := a.openssl(nil, "smime", "-sign", "-text", "-nocerts", "-signer", a.cert, "-inkey", a.key, "-in", file)
-	a.put("/reports/"+strings.ReplaceAll(start.UTC().Format(time.RFC3339), ":", "_")+"@"+a.node+".log.gz", signed, status, text)
+	a.uploadFile("/reports/"+strings.ReplaceAll(start.UTC().Format(time.RFC3339), ":", "_")+"@"+a.node+".log.gz", signed, status, text)
 }
 
 // rudderPolicy expects two components of a directive of Rudder.
@@ -131,27 +131,27 @@ const (
 	runEnd   = "control|run|0|end|20260102-030405-1|End execution"
 )
 
-// TestRudderAgentReports uploads signed inventories and runs as a Rudder agent, and expects a node with compliance.
-// The signatures are like those of Rudder's own scripts; the node has its inventory and a problem. A kill of the
-// server loses nothing that was answered. A run that is repeated, late, partial or signed by another key changes
-// nothing.
+// TestRudderAgentReports uploads a Rudder agent's signed inventories and run logs, and expects a node with
+// compliance. The signatures are like those of Rudder's own scripts; the node has its inventory and a problem.
+// A kill of the server loses nothing that was answered. A run that is repeated, late, partial or signed by
+// another key changes nothing.
 func TestRudderAgentReports(t *testing.T) {
 	t.Parallel()
-	address := harness.Port(t)
+	address := harness.ReservePort(t)
 	s := harness.StartServer(t, "--rudder-listen", address)
 	s.Login()
 	a := newRudderAgent(t, address, "0f9a53c1-58c6-4a36-9a2e-6f7f0fd7a001")
-	a.put("/inventories/web1.ocs.gz", []byte("<A/>"), http.StatusForbidden, "no namespace allows address 127.0.0.1")
+	a.uploadFile("/inventories/web1.ocs.gz", []byte("<A/>"), http.StatusForbidden, "no namespace allows address 127.0.0.1")
 	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {rudderFrom: [127.0.0.1]}}")
 	s.Apply(rudderPolicy)
 	start := time.Now().Add(-3 * time.Minute).Truncate(time.Second)
-	a.run(start, http.StatusNotFound, "its inventory has to come first", runStart, runEnd)
-	a.inventory(http.StatusCreated, "", "htop", "bash")
+	a.uploadRunLog(start, http.StatusNotFound, "its inventory has to come first", runStart, runEnd)
+	a.uploadInventory(http.StatusCreated, "", "htop", "bash")
 	s.AwaitOutput("get inventory web1.example.com packages", "htop", "1.0-1", "bash")
 	s.AwaitOutput("get nodes", "web1.example.com", "debian 12 amd64")
 	s.AwaitOutput("get compliance", "web1.example.com", "ntp", "pending")
 
-	a.run(start, http.StatusCreated, "", runStart, "result_success|d1|m1|Package|htop|is present", "result_error|d1|m2|Service|ntp|could not be started", runEnd)
+	a.uploadRunLog(start, http.StatusCreated, "", runStart, "result_success|d1|m1|Package|htop|is present", "result_error|d1|m2|Service|ntp|could not be started", runEnd)
 	s.AwaitOutput("get compliance", "enforce", "50.00 %", "error (1 of 2)")
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "could not be started")
 	s.AwaitOutput("get problems", "OPEN", "web1.example.com", "ntp:compliance")
@@ -168,33 +168,33 @@ func TestRudderAgentReports(t *testing.T) {
 		}
 	}
 	allGood := []string{runStart, "result_success|d1|m1|Package|htop|", "result_success|d1|m2|Service|ntp|", runEnd}
-	a.run(start, http.StatusCreated, "", allGood...)
+	a.uploadRunLog(start, http.StatusCreated, "", allGood...)
 	s.AwaitMetric(1, "muster_rudder_requests_total", "outcome", "run_repeated")
-	a.run(start.Add(-time.Hour), http.StatusCreated, "", allGood...)
+	a.uploadRunLog(start.Add(-time.Hour), http.StatusCreated, "", allGood...)
 	s.AwaitMetric(1, "muster_rudder_requests_total", "outcome", "run_late")
-	a.run(start.Add(time.Minute), http.StatusCreated, "", allGood[1:3]...)
+	a.uploadRunLog(start.Add(time.Minute), http.StatusCreated, "", allGood[1:3]...)
 	s.AwaitMetric(1, "muster_rudder_requests_total", "outcome", "run_partial")
 	thief := newRudderAgent(t, address, a.node)
-	thief.run(start.Add(time.Minute), http.StatusForbidden, "its key has not signed the run", allGood...)
-	thief.inventory(http.StatusForbidden, "another key than the first one")
-	a.run(time.Now().Add(time.Hour), http.StatusUnprocessableEntity, "more than 10 minutes ahead", allGood...)
+	thief.uploadRunLog(start.Add(time.Minute), http.StatusForbidden, "its key has not signed the run", allGood...)
+	thief.uploadInventory(http.StatusForbidden, "another key than the first one")
+	a.uploadRunLog(time.Now().Add(time.Hour), http.StatusUnprocessableEntity, "more than 10 minutes ahead", allGood...)
 	unchanged("runs that do not count")
 
 	s.Kill()
 	s.Launch()
 	s.WaitReady(60 * time.Second)
 	unchanged("a kill of the server")
-	a.run(start, http.StatusCreated, "", allGood...)
+	a.uploadRunLog(start, http.StatusCreated, "", allGood...)
 	s.AwaitMetric(1, "muster_rudder_requests_total", "outcome", "run_repeated")
 	unchanged("a run that was repeated after the kill")
-	a.inventory(http.StatusCreated, "", "htop", "zsh")
+	a.uploadInventory(http.StatusCreated, "", "htop", "zsh")
 	s.AwaitOutput("get inventory web1.example.com --since 1h", "zsh", "bash")
 
-	a.run(start.Add(time.Minute), http.StatusCreated, "", runStart, "audit_compliant|d1|m1|Package|htop|", "result_success|d1|m9|Other|x|surprise", runEnd)
+	a.uploadRunLog(start.Add(time.Minute), http.StatusCreated, "", runStart, "audit_compliant|d1|m1|Package|htop|", "result_success|d1|m9|Other|x|surprise", runEnd)
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "missing", "unexpected", "surprise")
-	a.run(start.Add(2*time.Minute), http.StatusCreated, "", allGood[:3]...) // without an end
+	a.uploadRunLog(start.Add(2*time.Minute), http.StatusCreated, "", allGood[:3]...) // without an end
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "100.00 %", "the run has no end")
-	a.run(start.Add(150*time.Second), http.StatusCreated, "", allGood...)
+	a.uploadRunLog(start.Add(150*time.Second), http.StatusCreated, "", allGood...)
 	s.AwaitOutput("get compliance", "100.00 %", "success")
 	s.AwaitOutput("get problems", "closed", "web1.example.com", "ntp:compliance")
 }

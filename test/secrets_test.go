@@ -33,7 +33,7 @@ type secretFinder struct {
 	values map[string]string // by name
 }
 
-// search returns the names of the secrets in some data.
+// search returns the names of the secrets whose values occur in given data.
 func (f *secretFinder) search(where string, data []byte) (names []string) {
 	for name, value := range f.values {
 		for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value)), hex.EncodeToString([]byte(value))} {
@@ -50,8 +50,8 @@ func (f *secretFinder) search(where string, data []byte) (names []string) {
 	return names
 }
 
-// expectNone fails the test if one of the texts contains a secret.
-func (f *secretFinder) expectNone(texts map[string]string) {
+// expectNoSecret fails the test if one of the texts contains a secret.
+func (f *secretFinder) expectNoSecret(texts map[string]string) {
 	f.t.Helper()
 	for where, text := range texts {
 		names := f.search(where, []byte(text))
@@ -59,9 +59,9 @@ func (f *secretFinder) expectNone(texts map[string]string) {
 	}
 }
 
-// searchFolder fails the test if a file in a folder contains a secret. It also counts the files with a harmless test
+// expectNoSecretInFolder fails the test if a file in a folder contains a secret. It also counts the files with a harmless test
 // value.
-func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
+func (f *secretFinder) expectNoSecretInFolder(dir, canary string) (canaries int) {
 	f.t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -89,8 +89,8 @@ func randomText(t *testing.T) string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// digest returns the first digits of a text's SHA-256. They name a secret without showing it.
-func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
+// shortHash returns the first digits of a text's SHA-256. They name a secret without showing it.
+func shortHash(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
 // TestSecretsOnlyInCommands gives a check secrets, and expects their values only in the commands of the check. No
 // output, file, log or page has the values.
@@ -98,7 +98,7 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}
 	dir := t.TempDir()
-	write := func(name, text string) string { return writeInto(t, dir, name, text) }
+	write := func(name, text string) string { return writeFileInFolder(t, dir, name, text) }
 	vault := testenv.NewVault(t, values["token"])
 	vault.Put("secret/app/db", map[string]any{"password": values["vault"]})
 	vault.Put("kv/old", map[string]any{"password": values["vault1"]})
@@ -181,10 +181,10 @@ spec:
 {kind: Property, metadata: {name: not-pin}, spec: {property: "{$PIN}", scope: global, value: open}}
 `, write("secret-file", values["file"]+"\n"), vault.URL, write("vault-token", values["token"]+"\n"), ca, vault.URL, filepath.Join(dir, "vault-token"), ca, canary, filepath.Join(dir, "items"))
 	s.Apply(resources)
-	shown := s.AwaitOutput("describe event web01/leaks", digest(values["agent env"]))
+	shown := s.AwaitOutput("describe event web01/leaks", shortHash(values["agent env"]))
 	find := &secretFinder{t, values}
 	for name, value := range values {
-		equal(t, "the command has the value of", strings.Contains(shown, digest(value)), (name != "token"))
+		expectEqual(t, "the command has the value of", strings.Contains(shown, shortHash(value)), (name != "token"))
 	}
 	expectTexts(t, shown, "plain (hidden)", "hook has (hidden)")
 	expectNoTexts(t, shown, "MUSTER_SECRET_")
@@ -203,12 +203,12 @@ spec:
 		assert(t, err == nil, "%v", err)
 		said[path] = text
 	}
-	find.expectNone(said)
+	find.expectNoSecret(said)
 	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	s.Try("debug", "bundle", "--admin", s.Admin, "--data", s.Data, "--out", bundle, "--seconds", "1").Expect(0)
 	files := unpackBundle(t, bundle)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, ".pprof") }) // stack traces name types, not values
-	find.expectNone(files)
+	find.expectNoSecret(files)
 
 	// A check whose secret cannot be read is UNKNOWN and says why. The lease of a second ends soon.
 	vault.Seal(true)
@@ -217,14 +217,14 @@ spec:
 	s.AwaitOutput("describe event web01/leaks", canary)
 	a.Stop()
 	s.Stop()
-	n := find.searchFolder(s.Data, canary)
+	n := find.expectNoSecretInFolder(s.Data, canary)
 	assert(t, n >= 2, "the canary stands in %d files of the server: the journal and history should have it", n)
-	find.searchFolder(a.State, canary)
+	find.expectNoSecretInFolder(a.State, canary)
 	assert(t, vault.Requests() != 0, "Vault was not asked")
 }
 
-// The server sends no secret to a machine that could have enrolled itself.
-func TestSecretsNeedApprovedMachine(t *testing.T) {
+// TestSecretsNeedTrustedGroup gives secrets to untrusted groups of machines, and expects refusals.
+func TestSecretsNeedTrustedGroup(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	apply := func(yaml string) harness.Result {
@@ -272,7 +272,8 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "still refers to secret/s")
 }
 
-// Handlers get the present values of their secrets. The values appear in no output, log or file.
+// TestHandlersGetSecrets expects notification handlers to get the current values of their secrets. The values
+// appear in no output, log or file.
 func TestHandlersGetSecrets(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
@@ -283,7 +284,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 	t.Cleanup(service.Close)
 	next := func(what, value string) {
 		t.Helper()
-		require(t, receive(t, asked) == value, "%s: the token is another", what)
+		require(t, receiveValue(t, asked) == value, "%s: the token is another", what)
 	}
 	dir := t.TempDir()
 	file, told := filepath.Join(dir, "token"), filepath.Join(dir, "told")
@@ -324,26 +325,26 @@ func TestHandlersGetSecrets(t *testing.T) {
 		return r.Out + r.Errors, strings.Contains(r.Out, "read secret default/hook: read the secret's file on the server: open "+file) && r.Code == 9
 	})
 	a := s.StartAgent("web01")
-	check := s.Counter("disk", "web01")
+	check := s.NewCountingCheck("disk", "web01")
 	check.AwaitRuns(1)
 	check.SetExitCode(2)
 	waits := ""
 	waits = s.AwaitOutput("why web01/disk", "read secret default/hook: read the secret's file on the server: open "+file)
-	awaitFile(t, told, 2, digest(values["env"]))
+	awaitFile(t, told, 2, shortHash(values["env"]))
 	write(values["second"])
 	next("the opening", values["second"])
 	check.SetExitCode(0)
 	next("the closing", values["second"])
 
 	find := &secretFinder{t, values}
-	find.expectNone(map[string]string{
+	find.expectNoSecret(map[string]string{
 		"a test": tested, "why": waits + s.CLI("why", "web01/disk"), "log": s.Log(), "audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
 		"handlers": s.CLI("get", "handlers", "-o", "yaml") + s.CLI("get", "handlers") + s.CLI("describe", "handler", "hook"), "secrets": s.CLI("get", "secrets", "-o", "yaml"),
 	})
 	s.Try("delete", "secret", "hook").Expect(4, "handler/hook still refers to secret/hook in the field spec.webhook.token.secret")
 	a.Stop()
 	s.Stop()
-	assert(t, find.searchFolder(s.Data, told) != 0, "the handler stands in no file of the server: where was looked?")
+	assert(t, find.expectNoSecretInFolder(s.Data, told) != 0, "the handler stands in no file of the server: where was looked?")
 }
 
 // Commands of muster-agent and sensu-agent get secrets from a real OpenBao or Vault. They also get a changed value.
@@ -359,7 +360,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	}
 	put(values["first"])
 	token := vault.Write("token", values["token"])
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"), "--log-level", "debug")
 	ours := s.StartAgent("web01", "--log-level", "debug")
 	nodes, logs := []string{"web01"}, map[string]func() string{"the agent's log": ours.Log}
@@ -386,26 +387,26 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 			shown += s.AwaitOutput("describe event "+node+"/db", want)
 		}
 	}
-	all(digest(values["first"]))
+	all(shortHash(values["first"]))
 	assert(t, strings.Count(shown, "the password is (hidden)") == len(nodes), "not hidden:\n%s", shown)
 	put(values["second"])
-	all(digest(values["second"]))
+	all(shortHash(values["second"]))
 	vault.Seal()
 	all("secret default/db is not available: Vault at " + vault.URL + " is sealed")
 	vault.Unseal()
-	all(digest(values["second"]))
+	all(shortHash(values["second"]))
 	vault.Stop()
 	all("secret default/db is not available: Vault at " + vault.URL + ": dial")
 	vault.Start()
 	all("is sealed")
 	vault.Unseal()
-	all(digest(values["second"]))
+	all(shortHash(values["second"]))
 	short := vault.Token("", "5s")
 	values["short token"] = short
 	vault.Write("token", short)
 	all("Vault refuses secret/app/db to the token in " + token)
 	vault.Write("token", values["token"])
-	all(digest(values["second"]))
+	all(shortHash(values["second"]))
 
 	find := &secretFinder{t, values}
 	said := map[string]string{"what is shown": shown, "log of the server": s.Log(), "events": s.CLI("get", "events", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
@@ -413,12 +414,12 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	for what, log := range logs {
 		said[what] = log()
 	}
-	find.expectNone(said)
+	find.expectNoSecret(said)
 	ours.Stop()
 	s.Stop()
-	n := find.searchFolder(s.Data, canary)
+	n := find.expectNoSecretInFolder(s.Data, canary)
 	assert(t, n >= 2, "the canary stands in %d files of the server: the journal and history should have it", n)
-	find.searchFolder(ours.State, canary)
+	find.expectNoSecretInFolder(ours.State, canary)
 }
 
 // sensuProgram returns the path of a Sensu Go 6 program, from an environment variable or PATH.

@@ -57,11 +57,11 @@ func TestSensuFilesLintAndPlan(t *testing.T) {
 	require(t, read > 0, "there are no files in %s", folder)
 }
 
-// TestMetricsOfParityPageExist expects a server to have each metric in the documentation page about Sensu. An agent
+// TestMetricsOfParityPageExist expects the server to have each metric named in docs/parity/sensu.md. An agent
 // has connected to the server and left.
 func TestMetricsOfParityPageExist(t *testing.T) {
 	t.Parallel()
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", tempFile(t, "password", "P@ssw0rd!"))
 	conn := dialSensuAgent(t, listen, "web1")

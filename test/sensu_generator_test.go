@@ -35,7 +35,7 @@ func newGeneratorServer(t *testing.T) *generatorServer {
 	if os.Getenv("MUSTER_SENSU_LOADIT") == "" {
 		testenv.Skip(t, "there is no load generator of Sensu Go 6", "MUSTER_SENSU_LOADIT=/path/to/loadit go test ./test -run SensuGenerator")
 	}
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := &generatorServer{harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off"), t, listen}
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", tempFile(t, "password", "P@ssw0rd!"))
 	checks := ""
@@ -50,7 +50,7 @@ func newGeneratorServer(t *testing.T) *generatorServer {
 // the generator a process lsb_release per agent: with it a busy machine starts 14 agents a second.
 func (s *generatorServer) launchAgents(n int) {
 	s.t.Helper()
-	pprof := harness.Port(s.t)
+	pprof := harness.ReservePort(s.t)
 	etc := s.t.TempDir()
 	writeFile(s.t, filepath.Join(etc, "lsb-release"), "DISTRIB_ID=Debian\nDISTRIB_RELEASE=12\n")
 	harness.LaunchCommand(s.t, []string{"HOST_ETC=" + etc}, os.Getenv("MUSTER_SENSU_LOADIT"), "-count", fmt.Sprint(n), "-backends", "ws://"+s.listen, "-subscriptions", "web", "-prom", "",

@@ -15,16 +15,16 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestHandlerSetsHearOfSensuAgents expects registration and deregistration events of a real sensu-agent in the
-// matching handler sets. The events come when a real sensu-agent connects for the first time, and when its node is
+// TestHandlerSetsGetSensuRegistrations expects handler sets to get registration and deregistration events of a
+// real sensu-agent. The events come when a real sensu-agent connects for the first time, and when its node is
 // removed.
-func TestHandlerSetsHearOfSensuAgents(t *testing.T) {
+func TestHandlerSetsGetSensuRegistrations(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {
-		testenv.Skip(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestHandlerSetsHearOfSensuAgents")
+		testenv.Skip(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestHandlerSetsGetSensuRegistrations")
 	}
 	t.Parallel()
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := harness.StartServer(t, "--sensu-listen", listen)
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", tempFile(t, "password", "P@ssw0rd!"))
 	dir := t.TempDir()

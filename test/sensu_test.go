@@ -67,9 +67,9 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	revoke := makeCertificates(t, dir, "web01", "web02", "web09")
 	revoke("web09")
 	values := map[string]string{"db": randomText(t)}
-	write := func(name, text string) string { return writeInto(t, dir, name, text) }
+	write := func(name, text string) string { return writeFileInFolder(t, dir, name, text) }
 	file := write("db", values["db"]+"\n")
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"),
 		"--sensu-client-crl", filepath.Join(dir, "sensu-ca.crl"), "--log-level", "debug")
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", write("password", "P@ssw0rd!"))
@@ -88,13 +88,13 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 {kind: Check, metadata: {name: db},
   spec: {targets: {nodes: [web01, web02]}, interval: 1s, command: printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64, secrets: [{env: DB, secret: db}]}}
 `, file))
-	shown := s.AwaitOutput("describe event web01/db", digest(values["db"]), "the password is (hidden)")
+	shown := s.AwaitOutput("describe event web01/db", shortHash(values["db"]), "the password is (hidden)")
 	shown += s.AwaitOutput("describe event web02/db", "gets no secrets: several machines share the agent's password")
 	s.AwaitLog("that of the machine web03")
 	start("web09", with("web09")...) // a revoked certificate
 	s.AwaitMetric(1, "muster_sensu_logins_total", `outcome="forbidden"`)
 	start("web02", with("web02")...)
-	shown += s.AwaitOutput("describe event web02/db", digest(values["db"]))
+	shown += s.AwaitOutput("describe event web02/db", shortHash(values["db"]))
 	byPassword.AwaitLog("409")
 	s.Try("get", "nodes").Expect(0).ExpectNot("web03", "web09")
 	shown += s.CLI("describe", "node", "web01")
@@ -102,7 +102,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	given := s.Metric("muster_sensu_secrets_total", `outcome="given"`)
 	assert(t, given >= 2, "%v given", given)
 	find := &secretFinder{t, values}
-	find.expectNone(map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
+	find.expectNoSecret(map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
 		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out})
 	// A second CA is added: its machines are accepted, and those of the first stay.
 	other := t.TempDir()
@@ -117,12 +117,12 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	s.AwaitLog("reloaded the authorities of Sensu agents")
 	start("web04", "--cert-file", filepath.Join(other, "web04.crt"), "--key-file", filepath.Join(other, "web04.key"))
 	s.AwaitOutput("describe node web04", "certificate")
-	equal(t, "sessions ended", s.Metric("muster_sensu_ended_total"), ended)
+	expectEqual(t, "sessions ended", s.Metric("muster_sensu_ended_total"), ended)
 	// A certificate is revoked while its machine is connected.
 	revoke("web01")
 	proven.AwaitLog("403")
 	s.Stop()
-	assert(t, find.searchFolder(s.Data, "web01") != 0, "no file of the server names a node: where was looked?")
+	assert(t, find.expectNoSecretInFolder(s.Data, "web01") != 0, "no file of the server names a node: where was looked?")
 }
 
 // dialSensuAgent opens the connection of a Sensu agent that uses JSON.
@@ -142,7 +142,7 @@ func dialSensuAgent(t *testing.T, address, name string) (conn net.Conn) {
 	return conn
 }
 
-// sensuMessage returns a message by which a Sensu agent reports a check's result. labels is the JSON object of the
+// sensuMessage returns a Sensu agent's message with the result of a check. labels is the JSON object of the
 // labels of its entity.
 func sensuMessage(kind, name, labels, check string) []byte {
 	meta := `"metadata":{"name":"` + name + `","namespace":"default"`
@@ -170,11 +170,11 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	return say, alive
 }
 
-// TestSensuPassiveResultsMakeChecks sends a result of an unknown check from a Sensu agent, and expects a new check.
+// TestSensuResultOfUnknownCheckCreatesCheck sends a result of an unknown check from a Sensu agent, and expects a new check.
 // The check has the TTL of the result. Names over the limit are reported as an event.
-func TestSensuPassiveResultsMakeChecks(t *testing.T) {
+func TestSensuResultOfUnknownCheckCreatesCheck(t *testing.T) {
 	t.Parallel()
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
 	password := tempFile(t, "password", "P@ssw0rd!")
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
@@ -187,7 +187,7 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	say("event", `{"metadata":{"name":"third","namespace":"default"},"status":0,"output":"one too many","interval":1}`)
 	harness.Until(t, 40*time.Second, "events report the limit and the expired TTL", func() (string, bool) {
 		alive() // a TTL expires only while its node is alive
-		limits, queue := eventOf(t, s.API, "web1", "limits"), eventOf(t, s.API, "web1", "queue")
+		limits, queue := getEvent(t, s.API, "web1", "limits"), getEvent(t, s.API, "web1", "queue")
 		return limits.Output + "\n" + queue.Output, strings.Contains(limits.Output, "passivePerNode; refused: third") && queue.Status != model.OK
 	})
 	s.Kill()
@@ -201,7 +201,7 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 func TestSimulatedSensuAgentsReachServer(t *testing.T) {
 	skipIfShort(t, "two runs of seven seconds")
 	t.Parallel()
-	listen := harness.Port(t)
+	listen := harness.ReservePort(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
 	file := filepath.Join(t.TempDir(), "scenario.yaml")
 	writeFile(t, file, `scenario: muster.load/v1
@@ -238,7 +238,7 @@ phases:
 	s.Try("get", "events").Expect(0, "web-00003")
 }
 
-// The checks of an imported Sensu dump reach their entities.
+// TestSensuImportReachesNodes imports a Sensu dump, and expects the checks on their nodes.
 func TestSensuImportReachesNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -73,7 +73,7 @@ spec:
 
 // startFailingCheck starts a server with resources from sensuctl, and an agent with a failing check.
 func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Server {
-	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
+	s := harness.StartServer(t, "--sensu-listen", harness.ReservePort(t))
 	a := s.NewAgent("web01")
 	create(s)
 	a.Start()
@@ -220,7 +220,7 @@ func TestSensuctlWorks(t *testing.T) {
 	does("", "create", "-f", dumped)
 	does("", "dump", "assets,checks,hooks,handlers,pipelines", "--format", "wrapped-json", "--file", dumped)
 	does("", "create", "-f", dumped)
-	equal(t, "changes by a dump that is given back", changes(), before)
+	expectEqual(t, "changes by a dump that is given back", changes(), before)
 	does("", "dump", "core/v2.CheckConfig,core/v2.HookConfig,core/v2.Handler,core/v2.Pipeline,core/v2.Asset", "--format", "yaml", "--file", dumped)
 	s.Try("import", "sensu", "--strict", dumped).Expect(0, "sensu-keep")
 	again := filepath.Join(home, "again.yaml")
@@ -229,7 +229,7 @@ func TestSensuctlWorks(t *testing.T) {
 	once := changes()
 	does("", "create", "-f", again)
 	does("", "create", "-f", again)
-	equal(t, "changes by a file that is sent again", changes(), once)
+	expectEqual(t, "changes by a file that is sent again", changes(), once)
 	does("default", "check", "list", "--field-selector", `check.name == "Disk_Root"`, "--format", "json")
 	does("Disk_Root", "event", "list", "--field-selector", `event.check.name == Disk_Root && "entity:web01" in event.entity.subscriptions`)
 	does("Disk_Root", "check", "list", "--label-selector", `team in [ops, web]`)

@@ -50,7 +50,7 @@ func unpackBundle(t *testing.T, file string) map[string]string {
 
 // The debug bundle contains no secret, and the bundle of a hanging server lists the missing parts. Neither contains a
 // secret.
-func TestDebugBundleHoldsNoSecret(t *testing.T) {
+func TestDebugBundleContainsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t, "--log-file", filepath.Join(t.TempDir(), "muster.log"))
 	s.Args[1] = filepath.Join(s.Data, "muster.log")
@@ -166,7 +166,7 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	s.Stop()
 }
 
-// The server reports its readiness, its status and the reason of a failed start to systemd.
+// TestServiceManagerGetsReadiness expects the server to report readiness, status and failed starts to systemd.
 func TestServiceManagerGetsReadiness(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -215,11 +215,11 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 		spoil func(t *testing.T, s *harness.Server)
 	}{
 		{"folder-of-another-user", 6, true, func(t *testing.T, s *harness.Server) {
-			runAsOther(t, s)
+			runAsOtherUser(t, s)
 			testenv.NoError(t, os.Chown(s.Data, 4_000_001, -1))
 		}},
 		{"file-of-another-user", 6, true, func(t *testing.T, s *harness.Server) {
-			runAsOther(t, s)
+			runAsOtherUser(t, s)
 			testenv.NoError(t, errors.Join(os.Chown(s.Data, 4_000_002, -1), os.Chown(filepath.Join(s.Data, "LOCK"), 4_000_002, -1)))
 		}},
 		{"folder-read-only", 9, true, func(t *testing.T, s *harness.Server) {
@@ -229,8 +229,10 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 			t.Cleanup(func() { unmount(t, s.Data) })
 			testenv.NoError(t, syscall.Mount("", s.Data, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 		}},
-		{"journal-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "muster journal 1", "muster journal 2") }},
-		{"snapshots-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "store snapshots 1", "store snapshots 7") }},
+		{"journal-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editJournalFormat(t, s, "muster journal 1", "muster journal 2") }},
+		{"snapshots-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) {
+			editJournalFormat(t, s, "store snapshots 1", "store snapshots 7")
+		}},
 		{"intent-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { setNewerSchema(t, s, "intent.db", "intent") }},
 		{"history-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { setNewerSchema(t, s, "history.db", "history") }},
 		{"disk-reports-errors", 9, false, func(t *testing.T, s *harness.Server) {
@@ -242,7 +244,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.root {
-				testenv.Root(t)
+				testenv.SkipUnlessRoot(t)
 			}
 			t.Parallel()
 			s := whole.Clone(t)
@@ -250,15 +252,15 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 			c.spoil(t, s)
 			s.Launch()
 			s.AwaitExit(c.code)
-			golden(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(outputWithoutLog(s), "this program knows N"), s.Data, "DATA", before, "DATA")
+			compareGoldenFile(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(outputWithoutLog(s), "this program knows N"), s.Data, "DATA", before, "DATA")
 		})
 	}
 }
 
-// runAsOther makes the test's server run as a user other than root. This user may read the data folder.
-func runAsOther(t *testing.T, s *harness.Server) {
+// runAsOtherUser makes the test's server run as a user other than root. This user may read the data folder.
+func runAsOtherUser(t *testing.T, s *harness.Server) {
 	t.Helper()
-	data := filepath.Join(openFolder(t), "data")
+	data := filepath.Join(newPublicFolder(t), "data")
 	testenv.NoError(t, os.Rename(s.Data, data))
 	s.Data = data
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
@@ -275,8 +277,8 @@ func outputWithoutLog(s *harness.Server) string {
 	return b.String()
 }
 
-// editFormat replaces a line in the journal's file FORMAT, which has the format version.
-func editFormat(t *testing.T, s *harness.Server, old, changed string) {
+// editJournalFormat replaces a line in the journal's file FORMAT, which has the format version.
+func editJournalFormat(t *testing.T, s *harness.Server, old, changed string) {
 	t.Helper()
 	path := filepath.Join(s.Data, "journal", "FORMAT")
 	data := readFile(t, path)
@@ -286,7 +288,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// setNewerSchema sets a database's schema version to a number of a later release.
+// setNewerSchema sets a database's schema version to the version of a later release.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db := testenv.Value(sql.Open("sqlite", filepath.Join(s.Data, file)))(t)
@@ -305,7 +307,7 @@ func TestMissingJournalDiskStopsStart(t *testing.T) {
 	testenv.NoError(t, os.Rename(apart, apart+".gone"))
 	s.Launch()
 	s.AwaitExit(9)
-	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputWithoutLog(s), "commit N"), s.Data, "DATA", apart, "APART")
+	compareGoldenFile(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputWithoutLog(s), "commit N"), s.Data, "DATA", apart, "APART")
 	refusal := s.Log()
 
 	// With the disk back, the server has its former state.
@@ -323,12 +325,13 @@ func TestMissingJournalDiskStopsStart(t *testing.T) {
 	s.Stop()
 }
 
-// Commands of root on another user's data folder leave every file readable for that user.
+// TestRootKeepsFolderOwner runs commands as root on another user's data folder, and expects unchanged file
+// owners.
 func TestRootKeepsFolderOwner(t *testing.T) {
-	testenv.Root(t)
+	testenv.SkipUnlessRoot(t)
 	t.Parallel()
 	const uid = 4_000_003
-	open := openFolder(t)
+	open := newPublicFolder(t)
 	s := harness.NewServer(t)
 	s.Data = filepath.Join(open, "data")
 	s.Context = filepath.Join(open, "context.yaml") // the password's file lies in the same folder
@@ -362,15 +365,16 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a parent folder")
 }
 
-// golden compares a text with the file testdata/NAME. Parts that differ between machines are replaced first.
-func golden(t *testing.T, name, got string, replace ...string) {
+// compareGoldenFile compares a text with the file testdata/NAME. Parts that differ between machines are replaced first.
+func compareGoldenFile(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)
 	path := filepath.Join("testdata", name)
 	testenv.Golden(t, path, got)
 }
 
-// A server with a bad setting refuses to start. The message names the setting and the command to type.
+// TestRefusedStartSaysWhatToType starts servers with bad settings, and expects errors with the command to type.
+// The message names the setting and the command to type.
 func TestRefusedStartSaysWhatToType(t *testing.T) {
 	t.Parallel()
 	held := harness.StartServer(t)
@@ -404,7 +408,7 @@ func TestRefusedStartSaysWhatToType(t *testing.T) {
 					replace = append(replace, address, name, ":"+port, ":PORT")
 				}
 			}
-			golden(t, c.name+".txt", outputWithoutLog(s), replace...)
+			compareGoldenFile(t, c.name+".txt", outputWithoutLog(s), replace...)
 		})
 	}
 	why, ok := held.Ready()

@@ -31,10 +31,10 @@ spec:
 const waiver = `{kind: Waiver, metadata: {name: old-motd}, spec: {directive: files, components: [motd], targets: {nodes: [db1]},
 	reason: the landlord writes this file, owner: facility team, expires: %q}}`
 
-// TestWaiverEndsByItself covers a component by a Waiver, and expects no repair and no problem until the end. The
-// component is not compliant; percentages do not change until the Waiver expires, also after kill -9. At its end the
-// problem opens by itself, and history has the state before.
-func TestWaiverEndsByItself(t *testing.T) {
+// TestWaiverExpires excuses a component by a Waiver, and expects no repair or problem before the expiry. The
+// component is not compliant; percentages do not change until the Waiver expires, also after kill -9. At its
+// end the problem opens by itself, and history has the state before.
+func TestWaiverExpires(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
 	s.Login()

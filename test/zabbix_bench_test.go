@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Sizes of BenchmarkTrapperBeside.
+// Sizes of BenchmarkTrapperComparison.
 const (
 	trapperHosts   = 100 // with a multiplier on each item, and as many with a trigger on each, too
 	trapperItems   = 100 // of a host
@@ -41,8 +41,8 @@ const (
 // trapperKinds are the kinds of hosts: names begin so.
 var trapperKinds = [...]string{"multiplier", "trigger"}
 
-// trapperFrames returns requests with values, as zabbix_sender sends, for several senders and rounds. The requests
-// have the form of zabbix_sender.
+// trapperFrames returns the benchmark's requests of simulated zabbix_senders, for a range of rounds. The
+// requests have the form of zabbix_sender.
 func trapperFrames(kind string, from, to int) (senders [trapperSenders][][]byte) {
 	first, rows := time.Now().Unix()-trapperRounds-1, []string{}
 	for sender := range senders {
@@ -68,13 +68,13 @@ func trapperFrames(kind string, from, to int) (senders [trapperSenders][][]byte)
 	return senders
 }
 
-// zabbixFrame returns a JSON request with the header of Zabbix' protocol. It has a header and the JSON text.
+// zabbixFrame returns a JSON request with the header of the Zabbix protocol. It has a header and the JSON text.
 func zabbixFrame(payload string) []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte("ZBXD\x01"), uint64(len(payload))), payload...)
 }
 
-// askZabbix sends a request of Zabbix' protocol over a new connection, and returns the answer.
-func askZabbix(address string, frame []byte) (string, error) {
+// sendZabbixRequest sends a request of Zabbix' protocol over a new connection, and returns the answer.
+func sendZabbixRequest(address string, frame []byte) (string, error) {
 	c, err := net.DialTimeout("tcp", address, time.Minute)
 	if err != nil {
 		return "", err
@@ -100,7 +100,7 @@ func sendTrapperValues(b *testing.B, address string, senders [trapperSenders][][
 	for _, frames := range senders {
 		group.Go(func() error {
 			for _, frame := range frames {
-				answer, err := askZabbix(address, frame)
+				answer, err := sendZabbixRequest(address, frame)
 				if err == nil && !strings.Contains(answer, "failed: 0;") {
 					err = fmt.Errorf("%s", answer)
 				}
@@ -128,18 +128,18 @@ func awaitSlowCondition(b *testing.B, what string, ok func() (saw string, done b
 	}
 }
 
-// trapperServer is one of the servers in the comparison BenchmarkTrapperBeside.
+// trapperServer is one of the servers in the comparison BenchmarkTrapperComparison.
 type trapperServer struct {
 	address   string
 	used      func() time.Duration     // processor time of all its processes
 	awaitSent func(kind string, n int) // waits until it stores n values more of a kind of hosts
 }
 
-// BenchmarkTrapperBeside compares what storing values of zabbix_sender costs in Muster and in Zabbix. Zabbix has a
+// BenchmarkTrapperComparison compares what storing values of zabbix_sender costs in Muster and in Zabbix. Zabbix has a
 // PostgreSQL that does not sync. The values go to items with a multiplier, then to items with a multiplier and a
 // trigger each. It reports the processor time of all processes of the server per value, and the values per second
 // until all are stored, without the first value of each item. Run it with -benchtime 1x.
-func BenchmarkTrapperBeside(b *testing.B) {
+func BenchmarkTrapperComparison(b *testing.B) {
 	for _, x := range []struct {
 		name  string
 		start func(b *testing.B) trapperServer
@@ -166,7 +166,7 @@ func BenchmarkTrapperBeside(b *testing.B) {
 
 // startTrapperMuster starts a Muster server with the benchmark's hosts and items.
 func startTrapperMuster(b *testing.B) trapperServer {
-	address := harness.Port(b)
+	address := harness.ReservePort(b)
 	s := harness.StartServer(b, "--zabbix-listen", address)
 	s.Login()
 	var text strings.Builder
@@ -221,8 +221,8 @@ func readGzip(b *testing.B, path string) string {
 	return string(testenv.Value(io.ReadAll(z))(b))
 }
 
-// familyTime returns the CPU time of a process together with its child processes. Ended child processes count, too.
-func familyTime(pid string) (total time.Duration) {
+// processTreeTime returns the CPU time of a process together with its child processes. Ended child processes count, too.
+func processTreeTime(pid string) (total time.Duration) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0 // it has ended, and its time is its parent's
@@ -234,7 +234,7 @@ func familyTime(pid string) (total time.Duration) {
 	}
 	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 	for _, child := range strings.Fields(string(children)) {
-		total += familyTime(child)
+		total += processTreeTime(child)
 	}
 	return total
 }
@@ -251,10 +251,10 @@ func startTrapperZabbix(b *testing.B) trapperServer {
 	postgres.Exec(b, dsn, fmt.Sprintf(trapperSchema, trapperHosts-1, trapperItems-1))
 	at := testenv.Value(url.Parse(dsn))(b)
 	socket := at.Query().Get("host")
-	address, dir := harness.Port(b), b.TempDir()
+	address, dir := harness.ReservePort(b), b.TempDir()
 	_, port, err := net.SplitHostPort(address)
 	testenv.NoError(b, err)
-	config := writeInto(b, dir, "zabbix_server.conf", fmt.Sprintf(`ListenIP=127.0.0.1
+	config := writeFileInFolder(b, dir, "zabbix_server.conf", fmt.Sprintf(`ListenIP=127.0.0.1
 ListenPort=%[1]s
 LogFile=%[2]s/log
 PidFile=%[2]s/pid
@@ -287,7 +287,7 @@ ValueCacheSize=128M
 		}
 	})
 	harness.Until(b, time.Minute, "Zabbix knows the last item", func() (string, bool) {
-		answer, err := askZabbix(address, zabbixFrame(fmt.Sprintf(`{"request":"sender data","data":[{"host":"trigger-%03d","key":"app.requests[%d]","value":"0"}]}`, trapperHosts-1, trapperItems-1)))
+		answer, err := sendZabbixRequest(address, zabbixFrame(fmt.Sprintf(`{"request":"sender data","data":[{"host":"trigger-%03d","key":"app.requests[%d]","value":"0"}]}`, trapperHosts-1, trapperItems-1)))
 		return fmt.Sprint(answer, err), strings.Contains(answer, "processed: 1;")
 	})
 	db, err := sql.Open("pgx", dsn)
@@ -298,11 +298,11 @@ ValueCacheSize=128M
 		address: address,
 		used: func() time.Duration {
 			first, _, _ := strings.Cut(string(readFile(b, filepath.Join(socket, "data/postmaster.pid"))), "\n")
-			return familyTime(strconv.Itoa(c.Process.Pid)) + familyTime(first)
+			return processTreeTime(strconv.Itoa(c.Process.Pid)) + processTreeTime(first)
 		},
 		awaitSent: func(kind string, n int) {
 			awaitSlowCondition(b, "the caches are empty", func() (string, bool) {
-				answer, err := askZabbix(address, zabbixFrame(`{"request":"zabbix.stats"}`))
+				answer, err := sendZabbixRequest(address, zabbixFrame(`{"request":"zabbix.stats"}`))
 				var stats struct {
 					Data struct {
 						Queue int `json:"preprocessing_queue"`

@@ -66,7 +66,7 @@ func TestZabbixSenderSendsValues(t *testing.T) {
 	if _, err := exec.LookPath("zabbix_sender"); err != nil {
 		t.Skip("zabbix_sender is not installed (Debian: zabbix-sender)")
 	}
-	address := harness.Port(t)
+	address := harness.ReservePort(t)
 	s := harness.StartServer(t, "--zabbix-listen", address)
 	s.Login()
 	s.Apply(trapperTemplate)
@@ -152,7 +152,7 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 	if err != nil {
 		t.Skip("zabbix_agentd is not installed (Debian: zabbix-agent)")
 	}
-	address := harness.Port(t)
+	address := harness.ReservePort(t)
 	s := harness.StartServer(t, "--zabbix-listen", address)
 	s.Login()
 	hook := newWebhook(t, 0)
@@ -195,7 +195,7 @@ func startZabbixAgent(t *testing.T, program, server, host string) zabbixAgent {
 	file := filepath.Join(dir, "zabbix_agentd.conf")
 	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\nServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\n", dir, dir, server, host)
 	if strings.HasSuffix(program, "2") {
-		config += fmt.Sprintf("LogType=file\nControlSocket=%s/socket\nListenIP=127.0.0.1\nListenPort=%s\n", dir, harness.Port(t)[len("127.0.0.1:"):])
+		config += fmt.Sprintf("LogType=file\nControlSocket=%s/socket\nListenIP=127.0.0.1\nListenPort=%s\n", dir, harness.ReservePort(t)[len("127.0.0.1:"):])
 	} else {
 		config += "StartAgents=0\nAllowRoot=1\n"
 	}

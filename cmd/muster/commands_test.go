@@ -103,7 +103,7 @@ func (c *commandChecker) reportUnknownCommands(t *testing.T, path, text string) 
 				} else if !agent && !hasFlag(command, name) {
 					t.Errorf("%s: %q: %s has no flag %s", path, m[0], command.CommandPath(), name)
 				}
-			} else if _, there := agentcmd.Commands()[word]; agent && i == 0 && !there {
+			} else if _, there := agentcmd.SubcommandHelp()[word]; agent && i == 0 && !there {
 				t.Errorf("%s: %q: muster-agent has no command %q", path, m[0], word)
 			} else if agent {
 				continue
@@ -154,7 +154,7 @@ func agentFlags(t *testing.T) map[string]bool {
 	if _, err := agentcmd.Parse([]string{"--help"}, func(string) string { return "" }, &help); !errors.Is(err, flag.ErrHelp) {
 		t.Fatal(err)
 	}
-	for _, text := range agentcmd.Commands() {
+	for _, text := range agentcmd.SubcommandHelp() {
 		help.WriteString(text)
 	}
 	flags := map[string]bool{"help": true}
@@ -207,7 +207,7 @@ func TestFlagErrors(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		env := &cli.Env{Args: strings.Fields(line), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now, Zone: time.UTC}
-		if code := cli.Main(t.Context(), env, serverCommands()...); code != model.Invalid.Exit() || !strings.HasPrefix(errs.String(), "muster: "+want) {
+		if code := cli.Main(t.Context(), env, platformCommands()...); code != model.Invalid.Exit() || !strings.HasPrefix(errs.String(), "muster: "+want) {
 			t.Errorf("%s: code %d, want %q in\n%s%s", line, code, want, out.String(), errs.String())
 		}
 	}
@@ -215,7 +215,7 @@ func TestFlagErrors(t *testing.T) {
 
 // newCommandTree makes the tree of all commands of muster, with all flags at their defaults.
 func newCommandTree() *cobra.Command {
-	c := cli.NewCommandTree(cli.NewProcessEnv(), serverCommands()...)
+	c := cli.NewCommandTree(cli.NewProcessEnv(), platformCommands()...)
 	c.InitDefaultHelpCmd()
 	c.InitDefaultCompletionCmd()
 	return c

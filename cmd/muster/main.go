@@ -21,7 +21,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := cli.Main(ctx, cli.NewProcessEnv(), serverCommands()...)
+	code := cli.Main(ctx, cli.NewProcessEnv(), platformCommands()...)
 	stop()
 	os.Exit(code)
 }

@@ -63,7 +63,7 @@ func TestManPagesHaveEveryCommand(t *testing.T) {
 func newAgentTree() *cobra.Command {
 	run := func(*cobra.Command, []string) {}
 	root := &cobra.Command{Use: "muster-agent", Short: "Run an agent on this machine", Long: agentcmd.Usage(), DisableFlagParsing: true, Run: run}
-	for name, help := range agentcmd.Commands() {
+	for name, help := range agentcmd.SubcommandHelp() {
 		first, _, _ := strings.Cut(strings.SplitN(help, "\n\n", 3)[1], ".")
 		root.AddCommand(&cobra.Command{Use: name, Short: strings.Join(strings.Fields(first), " "), Long: help, DisableFlagParsing: true, Run: run})
 	}

@@ -39,9 +39,9 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// TestGrantsCoverOnlyPermittedRights checks CoveredBy for every pair of rights, against the operations that each
-// permits.
-func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
+// TestCoveredByMatchesPermittedOperations compares CoveredBy with the operations that two users may use, for
+// every pair of rights.
+func TestCoveredByMatchesPermittedOperations(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
 	for _, role := range roles {

@@ -49,7 +49,7 @@ func HashPassword(password string) (plain, hash string, err error) {
 // hashPassword waits for a free hashing slot, and then hashes a password like HashPassword. The few slots limit
 // parallel hashing.
 func (s *Service) hashPassword(ctx context.Context, password string) (plain, hash string, err error) {
-	leave, err := s.enterHashSlot(ctx)
+	leave, err := s.acquireHashSlot(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -57,9 +57,9 @@ func (s *Service) hashPassword(ctx context.Context, password string) (plain, has
 	return HashPassword(password)
 }
 
-// enterHashSlot waits for one of the few slots for parallel password hashing. The returned function `leave` frees the
+// acquireHashSlot waits for one of the few slots for parallel password hashing. The returned function `leave` frees the
 // slot.
-func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
+func (s *Service) acquireHashSlot(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.hashSlots <- struct{}{}:
 		return func() { <-s.hashSlots }, nil
@@ -70,7 +70,7 @@ func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 
 // checkPassword compares a password with the stored hash, and returns the user after a match.
 func (s *Service) checkPassword(ctx context.Context, user, password string) (userRow, error) {
-	leave, err := s.enterHashSlot(ctx)
+	leave, err := s.acquireHashSlot(ctx)
 	if err != nil {
 		return userRow{}, err
 	}
@@ -158,9 +158,9 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is a function that may delay or refuse the comparison of a program's password. The delays slow down password
-// guessing. The caller then passes to done whether the password was wrong.
-type Admit func(ctx context.Context) (done func(wrong bool), err error)
+// PasswordThrottle is a function that may delay or refuse the check of a program's password. The delays slow
+// down password guessing. The caller then passes to done whether the password was wrong.
+type PasswordThrottle func(ctx context.Context) (done func(wrong bool), err error)
 
 // programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong. A whole
 // fleet sends the same few passwords at once. Keys are keyed hashes of name, password and the stored hash, so that a
@@ -193,7 +193,7 @@ func newProgramPasswordCache() *programPasswordCache {
 // checkPassword reports whether a password matches a hash, from the cache if the same password was compared before.
 // Callers with the same password wait for one comparison; where the first caller was not admitted, the next caller
 // compares.
-func (c *programPasswordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
+func (c *programPasswordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit PasswordThrottle) (good bool, err error) {
 	sum := c.cacheKey(name, password, hash)
 	for {
 		c.mu.Lock()
@@ -222,7 +222,7 @@ func (c *programPasswordCache) checkPassword(ctx context.Context, name, password
 
 // comparePassword compares one password with its hash and caches whether the password was right. An admitted
 // comparison goes on when the request of its caller ends.
-func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordComparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
+func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordComparison, sum [32]byte, password, hash string, now func() time.Time, admit PasswordThrottle) {
 	defer close(v.done)
 	done := func(bool) {}
 	if admit != nil {

@@ -216,14 +216,14 @@ func (p *Program) May(namespace string) bool {
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
-		return Program{}, errBadProgram(Agent)
+		return Program{}, errProgramPassword(Agent)
 	}
 	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
 }
 
 // LoginProgram checks the name and password of a program, such as an agent. The cache answers for
 // passwords of earlier calls, right or wrong; admit (may be nil) is called for other passwords only.
-func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
+func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit PasswordThrottle) (Program, error) {
 	row, known := s.index.findUser(name)
 	if !known || row.Role != role {
 		known, row.Hash = false, unknownUserHash
@@ -233,7 +233,7 @@ func (s *Service) LoginProgram(ctx context.Context, role, name, password string,
 		return Program{}, err
 	}
 	if !good || !known {
-		return Program{}, errBadProgram(role)
+		return Program{}, errProgramPassword(role)
 	}
 	return Program{Name: name, Namespaces: row.Namespaces, role: role, hash: row.Hash}, nil
 }
@@ -245,8 +245,8 @@ func (s *Service) Current(p *Program) bool {
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
 }
 
-// errBadProgram returns the login error for a program with a wrong password
-func errBadProgram(role string) error {
+// errProgramPassword returns the login error for a program with a wrong password
+func errProgramPassword(role string) error {
 	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
 		WithHint("create one on the server: muster auth user create NAME --role %s", role)
 }

@@ -46,9 +46,9 @@ type Agent struct {
 	checks      checks
 	templates   templates
 	directives  directives
-	inventories *inventories
+	inventories *inventoryCollector
 	requests    requestedRuns
-	secrets     *secrets.Keeper
+	secrets     *secrets.Resolver
 	credentials credentials
 }
 
@@ -58,7 +58,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	allow, err := run.ParseAllow(cfg.Commands.Allow)
+	allow, err := run.ParseAllowList(cfg.Commands.Allow)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
-	a.inventories = newInventories(a)
+	a.inventories = newInventoryCollector(a)
 	a.units = assignedDefinitions{log: cfg.Log, secrets: a.secrets, runners: map[model.DefinitionKind]definitionRunner{
 		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates, model.DefinitionDirective: &a.directives,
 		model.DefinitionWaiver: waivers{},
@@ -141,7 +141,7 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	if err := a.checks.openSchedulerAndAssets(id.Node); err != nil {
 		return err
 	}
-	a.templates.openWheel(a, id.Node)
+	a.templates.openItemScheduler(a, id.Node)
 	a.directives.openScheduler(a, id.Node)
 	if assignment != nil {
 		a.directives.restoring = true
@@ -165,7 +165,7 @@ func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignmen
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	watchers.Go(func() { a.facts.watchFacts(checksCtx, &a.cfg) })
-	watchers.Go(func() { a.inventories.watch(checksCtx) })
+	watchers.Go(func() { a.inventories.collectPeriodically(checksCtx) })
 	a.credentials.setIdentity(id, a.cfg.Machine.Now)
 	session := a.linkConfig(id, assignment)
 	known := slices.Concat(session.SavedServers, session.Servers)

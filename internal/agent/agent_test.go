@@ -370,7 +370,7 @@ func TestEachKindOfDefinitionRunsInItsDefinitionRunner(t *testing.T) {
 	}
 	var assignment link.Assignment
 	for id, kind := range []model.DefinitionKind{toyKind, otherKind, toyKind} {
-		definition, err := a.units.supportedDefinition(model.DefinitionID(id+1), wire.AppendDefinition(nil, (&model.Definition{Unit: 9}).Seal(kind, []byte("body"))))
+		definition, err := a.units.supportedDefinition(model.DefinitionID(id+1), wire.AppendDefinition(nil, (&model.Definition{Unit: 9}).SetBody(kind, []byte("body"))))
 		if (err == nil) != (kind == toyKind) {
 			t.Fatalf("kind %d: %v", kind, err)
 		}

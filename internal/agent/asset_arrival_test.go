@@ -8,7 +8,7 @@ import "testing"
 func TestArchiveThatArrivesMeanwhileIsFound(t *testing.T) {
 	var c checks
 	looked, missed := 0, 0
-	c.untilAsset(func() bool {
+	c.lookUpArchive(func() bool {
 		if looked++; looked == 1 {
 			c.arrivals.Add(1)
 			return false
@@ -19,7 +19,7 @@ func TestArchiveThatArrivesMeanwhileIsFound(t *testing.T) {
 		t.Errorf("looked %d times, missed the archive %d times", looked, missed)
 	}
 	looked, missed = 0, 0
-	c.untilAsset(func() bool { looked++; return false }, func() { missed++ })
+	c.lookUpArchive(func() bool { looked++; return false }, func() { missed++ })
 	if looked != 1 || missed != 1 {
 		t.Errorf("without an arrival: looked %d times, missed the archive %d times", looked, missed)
 	}

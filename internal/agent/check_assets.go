@@ -49,7 +49,7 @@ func (c *checks) fetchAssets(definitions []*model.Definition) {
 			}
 		}
 	}
-	c.assets.Want(sums)
+	c.assets.SetNeeded(sums)
 }
 
 // assetFolder returns the folder with an asset's extracted archive, or an error if the archive is missing. It waits at
@@ -100,9 +100,9 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// untilAsset repeats a failed look-up of an archive as long as other archives arrive meanwhile. miss records a
-// failure, so that the arrival of an archive afterwards starts another run.
-func (c *checks) untilAsset(find func() bool, miss func()) {
+// lookUpArchive looks up an asset's archive, and repeats the look-up if another archive has arrived meanwhile.
+// miss records a failure, so that the arrival of an archive afterwards starts another run.
+func (c *checks) lookUpArchive(find func() bool, miss func()) {
 	for arrived := c.arrivals.Load(); !find(); {
 		miss()
 		before := arrived

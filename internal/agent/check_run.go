@@ -94,7 +94,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	var assets []run.Asset
 	var problem string
 	x.state.missingAsset.Store(false)
-	c.untilAsset(func() bool {
+	c.lookUpArchive(func() bool {
 		assets, problem = c.assetDirs(ctx, x)
 		return problem == ""
 	}, func() { x.state.missingAsset.Store(true) })
@@ -118,7 +118,7 @@ func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	start := time.Now()
 	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, AgentCounters: c.agent.probeCounters, Memory: &x.state.memory}
 	status, text := probe.Run(ctx, &env, x.command.Probe, x.command.Args)
-	text, cut := run.Cut(text, keep)
+	text, cut := run.CutText(text, keep)
 	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}
 }
 
@@ -135,7 +135,7 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 		discardOutput(x, result)
 		return nil
 	}
-	values := judgeValues(x, result, keep)
+	values := compareThresholds(x, result, keep)
 	room := min(c.maxResultBytes()-len(result.Output), maxExtraBytes)
 	extra := wire.AppendExtra(nil, &wire.Extra{Hooks: c.runHooks(ctx, x, result, room)})
 	discardOutput(x, result)
@@ -156,10 +156,10 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 	return extra
 }
 
-// judgeValues extracts metric values from a check's output and compares each value with its threshold. A value out of
+// compareThresholds extracts metric values from a check's output and compares each value with its threshold. A value out of
 // bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has no plug-in exit
 // code, is not judged.
-func judgeValues(x *check, result *run.Result, keep int) []model.Value {
+func compareThresholds(x *check, result *run.Result, keep int) []model.Value {
 	m := x.definition.Metrics
 	if m == nil || result.Code < 0 || result.Code > 3 {
 		return nil
@@ -168,7 +168,7 @@ func judgeValues(x *check, result *run.Result, keep int) []model.Value {
 	if result.Status == model.Unknown {
 		return values
 	}
-	status, lines := measure.Judge(result.Status, values, x.command.Thresholds)
+	status, lines := measure.ApplyThresholds(result.Status, values, x.command.Thresholds)
 	if len(lines) == 0 {
 		return values
 	}
@@ -179,7 +179,7 @@ func judgeValues(x *check, result *run.Result, keep int) []model.Value {
 	text, room := result.Output, max(0, keep-len(added))
 	if len(text) > room {
 		var cut uint64
-		text, cut = run.Cut(text, room)
+		text, cut = run.CutText(text, room)
 		result.Cut += cut
 	}
 	if status != result.Status {
@@ -236,7 +236,7 @@ func (c *checks) commandInput(x *check) string {
 	if last == nil {
 		last = new(run.Result)
 	}
-	return c.eventText(x, last)
+	return c.eventJSON(x, last)
 }
 
 // hookInput returns a hook's standard input, the check's result as a Sensu event in JSON. It is "" if the hook
@@ -245,11 +245,11 @@ func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	if !h.Stdin {
 		return ""
 	}
-	return c.eventText(x, result)
+	return c.eventJSON(x, result)
 }
 
-// eventText formats a check result as a Sensu event in JSON, with the fields that the agent has
-func (c *checks) eventText(x *check, result *run.Result) string {
+// eventJSON formats a check result as a Sensu event in JSON, with the fields that the agent has
+func (c *checks) eventJSON(x *check, result *run.Result) string {
 	type metadata struct {
 		Name string `json:"name"`
 	}
@@ -276,8 +276,8 @@ func (c *checks) eventText(x *check, result *run.Result) string {
 	return string(text) + "\n"
 }
 
-// discardOutput removes the output from the result of a check with discardOutput. The agent's own lines stay: how the
-// run ended, and which value is out of bounds.
+// discardOutput removes the command's output from a result if the check's setting discardOutput is true. The
+// agent's own lines stay: how the run ended, and which value is out of bounds.
 func discardOutput(x *check, result *run.Result) {
 	if !x.definition.DiscardOutput || result.Code < 0 && result.Note == "" {
 		return

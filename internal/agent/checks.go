@@ -55,7 +55,7 @@ type check struct {
 
 // checkState is the state that a check keeps from run to run, also when its definition changes.
 type checkState struct {
-	memory       probe.Memory
+	memory       probe.SavedState
 	status       atomic.Uint32              // of the last run, plus 1; zero: no run yet
 	missingAsset atomic.Bool                // the last run failed because an asset was missing
 	last         atomic.Pointer[run.Result] // of a check whose command reads the last event; nil: no run yet

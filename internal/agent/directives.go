@@ -23,7 +23,7 @@ type directives struct {
 	scheduler *schedule.Scheduler
 	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
 	since     map[model.DefinitionID]uint64         // boot time of the arrival of each definition, ms; zero: before the start of the agent
-	signed    signedRuns
+	signed    reportSigner
 	reported  reportedRuns
 	awaiting  awaitingAssets
 	expiry    *time.Timer // applies the assignment again when its next Waiver expires; nil: none does
@@ -71,8 +71,8 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	}
 	d.applied, d.since = applied, since
 	d.signed.setAssignment(a.Hash, applied)
-	d.reported.keep(applied)
-	d.stopExpiry()
+	d.reported.removeUnassigned(applied)
+	d.stopWaiverTimer()
 	if !next.IsZero() {
 		d.expiry = time.AfterFunc(next.Sub(now), func() { d.agent.units.reapply(model.DefinitionDirective) })
 	}
@@ -82,8 +82,8 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	return d.scheduler.Set(jobs)
 }
 
-// stopExpiry stops the timer for the end of the next Waiver (a permitted exception from a policy rule).
-func (d *directives) stopExpiry() {
+// stopWaiverTimer stops the timer for the end of the next Waiver (a permitted exception from a policy rule).
+func (d *directives) stopWaiverTimer() {
 	if d.expiry != nil {
 		d.expiry.Stop()
 		d.expiry = nil
@@ -94,7 +94,7 @@ func (d *directives) stopExpiry() {
 // schedules the directives again.
 func (d *directives) suspendDefinitions() {
 	d.applied = nil
-	d.stopExpiry()
+	d.stopWaiverTimer()
 	_ = d.scheduler.Set(nil) // an empty list has no error
 }
 
@@ -102,7 +102,7 @@ func (d *directives) suspendDefinitions() {
 const heldBeforeStart = 1 << 62
 
 // runDirective runs a directive (policy rule) once, and appends its signed report to the spool. A directive with a
-// heartbeat gets a report only if one is due (reportedRuns.due). A run that the end of the agent interrupted reports
+// heartbeat gets a report only if one is due (reportedRuns.mustReport). A run that the end of the agent interrupted reports
 // nothing.
 func (d *directives) runDirective(ctx context.Context, definition *model.Definition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
 	c := definition.AsDirective()
@@ -111,7 +111,7 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	executor.AssetFolder = func(ctx context.Context, a *model.DefinitionAsset) (string, error) {
 		var folder string
 		var err error
-		d.agent.checks.untilAsset(func() bool {
+		d.agent.checks.lookUpArchive(func() bool {
 			folder, err = d.agent.checks.assetFolder(ctx, a)
 			return err == nil
 		}, func() { d.awaiting.add(c.Unit) })
@@ -125,7 +125,7 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	if report.HeldMs = heldBeforeStart; since > 0 {
 		report.HeldMs = now - since
 	}
-	due, forgets := d.reported.due(c, &report, now)
+	due, forgets := d.reported.mustReport(c, &report, now)
 	if !due {
 		return
 	}

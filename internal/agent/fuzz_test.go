@@ -26,7 +26,7 @@ func FuzzState(f *testing.F) {
 		Properties: []wire.Property{{Name: "disk_warn", Value: []byte(`"15%"`)}},
 		Add: []wire.AssignedDefinition{{ID: 17, Body: wire.AppendDefinition(nil, (&model.CheckDefinition{
 			Definition: model.Definition{ID: 17, Unit: 5, Name: "disk"}, Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
-		}).Seal())}},
+		}).ToDefinition())}},
 	})))
 	f.Add([]byte(`{"incarnation":7,"servers":["muster.example:8443","[::1]:8443"]}`))
 	f.Add([]byte(`{"incarnation":-1}`))

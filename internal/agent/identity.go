@@ -34,7 +34,7 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 		return nil, err
 	}
 	enrol.Trusted = func(ca [32]byte) {
-		a.cfg.Log.Warn("the agent trusts the first CA that a server sent", "ca", pki.SumText(ca))
+		a.cfg.Log.Warn("the agent trusts the first CA that a server sent", "ca", pki.FormatSum(ca))
 	}
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		id, err := pki.Enrol(ctx, enrol)
@@ -139,7 +139,7 @@ func (c *Config) checkSameServer(id *pki.Identity) error {
 	if wanted == ([32]byte{}) || wanted == id.CASum {
 		return nil
 	}
-	return model.Errorf(model.Conflict, "this machine is already node %s of another server, which has the CA %s", id.Name, pki.SumText(id.CASum)).
+	return model.Errorf(model.Conflict, "this machine is already node %s of another server, which has the CA %s", id.Name, pki.FormatSum(id.CASum)).
 		WithHint("to leave that server: systemctl stop muster-agent; muster-agent reset-identity --state-dir %s; then join again", c.StateDir)
 }
 

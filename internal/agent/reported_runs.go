@@ -11,10 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// reportedRuns decides which runs of directives with a heartbeat (model.DirectiveDefinition.Heartbeat) the agent
-// reports. The agent reports the first run after a start and after each connection, and each run that differs from
-// the reported run before it or that repaired something. It reports the first run after a grace period that delays a
-// problem. It reports one of equal runs in each heartbeat. Any goroutine may call its methods.
+// reportedRuns stores the last reported run of each policy directive, and decides whether to report a new run.
+// The agent reports the first run after a start and after each connection, and each run that differs from the
+// reported run before it or that repaired something. It reports the first run after a grace period that delays
+// a problem. It reports one of equal runs in each heartbeat. Any goroutine may call its methods.
 type reportedRuns struct {
 	mu      sync.Mutex
 	last    map[model.UnitID]reportedRun // the last reported run of each directive with a heartbeat
@@ -28,9 +28,9 @@ type reportedRun struct {
 	bootMs     uint64 // end of the run by the boot clock, ms
 }
 
-// due reports whether the agent has to report a run. bootMs is the end of the run by the boot clock, in ms. The caller
-// gives forgets to record after the report.
-func (r *reportedRuns) due(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) (due bool, forgets uint64) {
+// mustReport reports whether the agent has to send the report of a run. bootMs is the end of the run by the
+// boot clock, in ms. The caller gives forgets to record after the report.
+func (r *reportedRuns) mustReport(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) (due bool, forgets uint64) {
 	if c.Heartbeat == 0 {
 		return true, 0
 	}
@@ -61,8 +61,8 @@ func equalReports(a, b *wire.Report) bool {
 	return a.Enforced == b.Enforced && a.Ended == b.Ended && bytes.Equal(a.Codes, b.Codes) && slices.Equal(a.Exceptions, b.Exceptions)
 }
 
-// record records a run that the agent has reported. It records nothing if keep or forget was called since due returned
-// forgets. The caller must not change the report afterwards.
+// record stores a run as the last reported run of its directive. It records nothing if keep or forget was
+// called since due returned forgets. The caller must not change the report afterwards.
 func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report, bootMs, forgets uint64) {
 	if c.Heartbeat == 0 {
 		return
@@ -78,8 +78,8 @@ func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report,
 	r.last[c.Unit] = reportedRun{definition: c.ID, report: *report, bootMs: bootMs}
 }
 
-// keep forgets the runs of directives that left the node.
-func (r *reportedRuns) keep(directives map[model.UnitID][]model.DefinitionID) {
+// removeUnassigned removes the stored runs of directives that the node no longer has.
+func (r *reportedRuns) removeUnassigned(directives map[model.UnitID][]model.DefinitionID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgets++
@@ -90,8 +90,9 @@ func (r *reportedRuns) keep(directives map[model.UnitID][]model.DefinitionID) {
 	}
 }
 
-// forget makes the agent report the next run of each directive. A server opens no problem from a run that waited for the connection.
-func (r *reportedRuns) forget() {
+// removeAll removes all stored runs, so that the agent reports the next run of each directive. A server opens
+// no problem from a run that waited for the connection.
+func (r *reportedRuns) removeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgets++

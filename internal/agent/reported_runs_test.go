@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestEqualRunsAreReportedOncePerHeartbeat decides about runs of a directive with a heartbeat of an hour, one every five minutes.
+// TestEqualRunsAreReportedOncePerHeartbeat checks equal and changed runs, and expects reports after changes and
+// once per heartbeat of an hour.
 func TestEqualRunsAreReportedOncePerHeartbeat(t *testing.T) {
 	const minute = uint64(time.Minute / time.Millisecond)
 	c := &model.DirectiveDefinition{Definition: model.Definition{ID: 1, Unit: 9}, Interval: 5 * time.Minute, Heartbeat: time.Hour, Grace: 2 * time.Hour}
@@ -62,7 +63,7 @@ func TestEqualRunsAreReportedOncePerHeartbeat(t *testing.T) {
 	} {
 		run := *step.report
 		run.HeldMs = step.minute * minute
-		due, forgets := r.due(step.of, &run, step.minute*minute)
+		due, forgets := r.mustReport(step.of, &run, step.minute*minute)
 		if due != step.want {
 			t.Errorf("minute %d, %s: due %v, want %v", step.minute, step.what, due, step.want)
 		}
@@ -72,24 +73,24 @@ func TestEqualRunsAreReportedOncePerHeartbeat(t *testing.T) {
 	}
 	full := *c
 	full.Heartbeat = 0
-	if due, _ := r.due(&full, good, 1); !due {
+	if due, _ := r.mustReport(&full, good, 1); !due {
 		t.Error("a directive without a heartbeat reports each run")
 	}
-	r.keep(map[model.UnitID][]model.DefinitionID{8: {2}})
-	due, forgets := r.due(&changed, good, 145*minute)
+	r.removeUnassigned(map[model.UnitID][]model.DefinitionID{8: {2}})
+	due, forgets := r.mustReport(&changed, good, 145*minute)
 	if !due {
 		t.Error("a directive that left the node and came back reports its first run")
 	}
-	r.forget() // a connection between the end of the run and its report
+	r.removeAll() // a connection between the end of the run and its report
 	r.record(&changed, good, 145*minute, forgets)
-	if due, _ := r.due(&changed, good, 150*minute); !due {
+	if due, _ := r.mustReport(&changed, good, 150*minute); !due {
 		t.Error("the first run after a connection is not reported")
 	}
 }
 
-// TestAgentReportsChangedRuns runs a directive with a heartbeat of a day on a real agent. It expects a report of the
-// first run, of the run after a change, and of the first run after a connection, and none of the equal runs between
-// them.
+// TestAgentReportsChangedRuns repeats a policy directive on a real agent, and expects reports of changed runs
+// only. It expects a report of the first run, of the run after a change, and of the first run after a
+// connection, and none of the equal runs between them.
 func TestAgentReportsChangedRuns(t *testing.T) {
 	s := newTestServer(t)
 	dir := t.TempDir()
@@ -101,7 +102,7 @@ func TestAgentReportsChangedRuns(t *testing.T) {
 	s.assignDefinitions(nil, (&model.DirectiveDefinition{
 		Definition: model.Definition{ID: 1, Unit: model.FirstCheck + 1, Name: "file"}, Interval: 100 * time.Millisecond, Heartbeat: 24 * time.Hour, Timeout: time.Minute,
 		Components: []model.Component{component("count", "command", `{"check":"echo run >>%s"}`, runs), component("file", "filePresent", `{"path":%q}`, file)},
-	}).Seal())
+	}).ToDefinition())
 	_, stop := startAgent(t, testConfig(s, t.TempDir()))
 	equalRuns := func() {
 		t.Helper()

@@ -165,7 +165,7 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 func (s *testServer) assign(properties []wire.Property, checks ...*model.CheckDefinition) {
 	definitions := make([]*model.Definition, len(checks))
 	for i, c := range checks {
-		definitions[i] = c.Seal()
+		definitions[i] = c.ToDefinition()
 	}
 	s.assignDefinitions(properties, definitions...)
 }
@@ -276,8 +276,8 @@ func (s *testServer) Admit(model.NodeID, *model.CheckDefinition) (code, reason s
 
 // Assignments.
 
-// For returns the assignment (the compiled checks) of the test server's only node.
-func (s *testServer) For(model.NodeID) *directory.Assignment {
+// AssignmentOf returns the assignment (the compiled checks) of the test server's only node.
+func (s *testServer) AssignmentOf(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.assigned == nil {

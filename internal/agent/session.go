@@ -104,7 +104,7 @@ func (a *Agent) probeCounters() probe.AgentCounters {
 	return probe.AgentCounters{
 		Unacknowledged: spool.Unacknowledged, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
 		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.checks.lostResults.Load(),
-		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.checks.runner.Forks(),
+		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.checks.runner.StartedCommands(),
 	}
 }
 
@@ -137,8 +137,8 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a.secrets.Connected(slices.Contains(w.Features, wire.FeatureSecrets))
 	a.checks.assets.RetryNow()
 	a.units.resumeChecks()
-	a.inventories.connected(w)
-	a.directives.reported.forget()
+	a.inventories.sessionStarted(w)
+	a.directives.reported.removeAll()
 	now := savedSession{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), ConfiguredServers: a.cfg.Servers}
 	if now.Incarnation != a.lastSession.Incarnation || !slices.Equal(now.Servers, a.lastSession.Servers) || !slices.Equal(now.ConfiguredServers, a.lastSession.ConfiguredServers) {
 		if !slices.Equal(now.Servers, a.lastSession.Servers) {
@@ -160,7 +160,7 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 func (e *linkEvents) Disconnected(server string, err error) {
 	a := (*Agent)(e)
 	if a.connected.Swap(false) {
-		a.spool.Offline()
+		a.spool.EndSession()
 	}
 	a.requests.abandonRuns()
 	a.secrets.Disconnected()
@@ -198,7 +198,7 @@ func (e *linkEvents) RoundRobinRuns(_ *link.Session, t *wire.RoundRobinRuns) {
 	(*Agent)(e).checks.runRoundRobin(t)
 }
 
-// Reply passes the server's answer with secrets to the agent's keeper of secrets.
+// Reply passes the server's answer to the part of the agent that has requested secrets.
 func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
 
 // RunNow starts or cancels a run that the server requests.
@@ -220,7 +220,7 @@ type definitionRunner interface {
 // definitions and the definitionRunner of each other definition.
 type assignedDefinitions struct {
 	runners map[model.DefinitionKind]definitionRunner
-	secrets *secrets.Keeper
+	secrets *secrets.Resolver
 	log     *slog.Logger
 
 	mu        sync.Mutex
@@ -265,7 +265,7 @@ func (u *assignedDefinitions) applyCurrentLocked() (err error) {
 	for kind, part := range u.runners {
 		err = errors.Join(err, part.applyDefinitions(u.current, byKind[kind]))
 	}
-	u.secrets.Retain(u.current.Definitions)
+	u.secrets.RemoveUnused(u.current.Definitions)
 	return err
 }
 

@@ -19,13 +19,14 @@ import (
 
 // templates collects the items (metrics) of the assigned Templates and spools their values.
 type templates struct {
-	wheel         *collect.Wheel
+	wheel         *collect.Scheduler
 	keepPositions func(keep func(name string) bool) // of logs
 }
 
-// openWheel creates the scheduler (Wheel) for the items of Templates. It collects each item when the item is due.
-func (t *templates) openWheel(a *Agent, node uuid.UUID) {
-	t.keepPositions = a.spool.KeepPositions
+// openItemScheduler creates the scheduler for the items (metrics) of Templates. It collects each item when the
+// item is due.
+func (t *templates) openItemScheduler(a *Agent, node uuid.UUID) {
+	t.keepPositions = a.spool.RemovePositions
 	t.wheel = collect.New(collect.Config{
 		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.maxFirstDelay(),
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
@@ -48,7 +49,7 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 			case signal == nil:
 				a.spool.SetPosition((*spool.Position)(at))
 			default: // the lines of an error are read again
-				_ = a.spool.AppendWith(signal, (*spool.Position)(at))
+				_ = a.spool.AppendWithPosition(signal, (*spool.Position)(at))
 			}
 			if err != nil {
 				a.checks.lostResults.Add(1)
@@ -66,7 +67,7 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 	}
 	t.wheel.Set(list, wire.PropertyLookup(a.Properties))
 	t.keepPositions(func(name string) bool {
-		return name == runChainPosition || slices.ContainsFunc(list, func(c *model.TemplateDefinition) bool { return c.Unit == collect.PositionUnit(name) })
+		return name == runChainPosition || slices.ContainsFunc(list, func(c *model.TemplateDefinition) bool { return c.Unit == collect.TemplateOfPosition(name) })
 	})
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// waivers is the runner for assigned Waivers (permitted exceptions from policy rules) and does nothing. A Waiver runs
-// nothing: the runner directives reads the Waivers of an assignment.
+// waivers is the definitionRunner for Waivers (permitted exceptions from policy rules), which need no run. A
+// Waiver runs nothing: the runner directives reads the Waivers of an assignment.
 type waivers struct{}
 
 // applyDefinitions does nothing, because Waivers (permitted exceptions from policy rules) have nothing to run.

@@ -45,7 +45,7 @@ type Options struct {
 	Inbound    inbound.Options
 	Items      items.Options
 	Rules      func() []*rules.Group // evaluated groups of rules; nil: none
-	Compliance *compliance.Sums
+	Compliance *compliance.FleetCompliance
 	Inventory  inventory.Options
 	Nodes      nodes.Options
 	Reports    reports.Options
@@ -82,9 +82,9 @@ func New(o Options) http.Handler {
 	return h.peopleHandler()
 }
 
-// NewSplit returns one HTTP handler for people and programs, and one for the enrolment of agents. The second belongs
+// NewSeparateHandlers returns one HTTP handler for people and programs, and one for the enrolment of agents. The second belongs
 // to a separate listener on which agents only enrol.
-func NewSplit(o Options) (people, agents http.Handler) {
+func NewSeparateHandlers(o Options) (people, agents http.Handler) {
 	h := newHandler(o)
 	mux := http.NewServeMux()
 	nodes.HandleEnrolment(h.Routes, mux, o.Enrol)
@@ -116,7 +116,7 @@ func newHandler(o Options) *apiHandler {
 	nodes.Register(r, o.Nodes)
 	explain.Register(r)
 	runs.Register(r, o.Runs)
-	op.HandleDocument(r.Huma, r.Mux)
+	op.HandleOpenAPIDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
 	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
 	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewUserQuota(o.Queues, "requests"), protectConnection: o.ProtectConnection}
@@ -126,7 +126,7 @@ func newHandler(o Options) *apiHandler {
 // enrolment), watches and runs have bounds of their own.
 func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isOpenPath(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
+		if isPublicPath(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -142,8 +142,8 @@ func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	})
 }
 
-// isOpenPath reports whether a URL path needs no API token, such as /livez or the login.
-func isOpenPath(path string) bool {
+// isPublicPath reports whether a URL path needs no API token, such as /livez or the login.
+func isPublicPath(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
 		return true
@@ -156,7 +156,7 @@ func isOpenPath(path string) bool {
 func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.Caller{Address: model.HostOf(r.RemoteAddr)}
-		if !isOpenPath(r.URL.Path) {
+		if !isPublicPath(r.URL.Path) {
 			token, ok := tokenOf(r)
 			if !ok {
 				h.CountRefusal("no_token")
@@ -270,7 +270,8 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// refusePeople answers API requests on the listener for agents with an error.
+// refusePeople answers API requests on the agents' listener with an error, because people have another
+// listener.
 func refusePeople(w http.ResponseWriter, _ *http.Request) {
 	op.WriteError(w, model.Errorf(model.NotFound, "this address is the listener for agents only: use the address for people").WithHint("the address for people is the server's --listen"))
 }

@@ -164,9 +164,9 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 }
 
-// TestTokensEndWithTheirMaker deletes the user who created an API token, and expects the deletion of the token. The
+// TestTokensAreDeletedWithTheirCreator deletes the user who created an API token, and expects the deletion of the token. The
 // audit must show that user.
-func TestTokensEndWithTheirMaker(t *testing.T) {
+func TestTokensAreDeletedWithTheirCreator(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
 	admin := newTestClient(t, r, r.Token)
@@ -363,7 +363,8 @@ func TestApplyUsesTheRequestedNamespace(t *testing.T) {
 	}
 }
 
-// TestEventsAreSelectedByFilters lists events by status, node, check, label and condition.
+// TestEventsAreSelectedByFilters lists events by status, node, check, label and condition, and expects only
+// matching events.
 func TestEventsAreSelectedByFilters(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -675,7 +676,7 @@ func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by nothing yet"},
 		{"node", "web01", 1, 2, ""},
 	} {
-		found, _ := kind.All().Of(want.kind)
+		found, _ := kind.All().Lookup(want.kind)
 		k := found.KindInfo
 		s, err := c.Resources.State(ctx, k, "default", want.name)
 		if err != nil || s.Nodes != want.nodes || s.Checks != want.checks || s.Note != want.note {
@@ -746,9 +747,9 @@ func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	}
 }
 
-// TestViewerChangesOnlyTheOwnPassword expects that a viewer can neither see other users nor change their passwords.
+// TestViewerChangesOnlyItsOwnPassword expects that a viewer can neither see other users nor change their passwords.
 // When the user is deleted, its sessions and watches end at once.
-func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
+func TestViewerChangesOnlyItsOwnPassword(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
 	admin, ada := newTestClient(t, r, r.Token), newTestClient(t, r, "")

@@ -43,7 +43,7 @@ func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	queues := queue.NewRegistry(bounds)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
 	testenv.NoError(t, err)
-	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queues, Server: server.Options{NotReady: func() []string { return nil }}, Enrol: &pki.Enroller{
+	_, agents := api.NewSeparateHandlers(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queues, Server: server.Options{NotReady: func() []string { return nil }}, Enrol: &pki.Enroller{
 		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: nodes.NewEnrolmentLimit(queues),
 	}})
 	listener := httptest.NewServer(agents)
@@ -95,7 +95,7 @@ func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
 	testenv.NoError(t, err)
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
-	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }},
+	_, agents := api.NewSeparateHandlers(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }},
 		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}})
 	listener := httptest.NewServer(agents)
 	t.Cleanup(listener.Close)
@@ -260,9 +260,9 @@ func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	assertRefused(t, model.Invalid, "")(c.Nodes.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}))
 }
 
-// TestAgentsOfALargeFleetArriveQuickly requests the first page of 15,000 agents, and expects the answer within a time
+// TestAgentListOfALargeFleetIsFast requests the first page of 15,000 agents, and expects the answer within a time
 // limit.
-func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
+func TestAgentListOfALargeFleetIsFast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 15,000 nodes")
 	}
@@ -298,7 +298,7 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	c := newTestClient(t, r, r.Token)
 	r.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: small}\nspec: {limits: {labels: 2}}\n")
 	key := strings.Repeat("a", 64)
-	if _, err := r.PendingMachines.Ask(key, pki.EnrolRequest{Name: "web01", Address: "10.0.0.1:1"}); err != nil {
+	if _, err := r.PendingMachines.AddRequest(key, pki.EnrolRequest{Name: "web01", Address: "10.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	many := map[string]string{}
@@ -341,9 +341,9 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	}
 }
 
-// TestTrustedGroupNeedsNoCompiledAssignment declares nodes of a trusted group, and expects their membership before the
-// planner has compiled assignments. Only people may put nodes into a trusted group.
-func TestTrustedGroupNeedsNoCompiledAssignment(t *testing.T) {
+// TestTrustedGroupMembersAreKnownBeforePlanning declares nodes of a trusted group, and expects their membership
+// before assignments are compiled. Only people may put nodes into a trusted group.
+func TestTrustedGroupMembersAreKnownBeforePlanning(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}
 	set := []model.Resource{trusted}

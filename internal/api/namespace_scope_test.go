@@ -289,9 +289,9 @@ func hiddenNamespaceQueries(name, ns string) []string {
 	return out
 }
 
-// newBoundServer returns a test server, and a token whose role counts only in namespace alpha. The namespace has
+// newServerWithRoleBinding returns a test server, and a token whose role counts only in namespace alpha. The namespace has
 // nodes, events and a problem.
-func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
+func newServerWithRoleBinding(t *testing.T) (r *apitest.Server, token string) {
 	r = apitest.NewServer(t)
 	r.Apply(alpha)
 	r.DeclareNodes("alpha", nil, "a1", "a2")
@@ -349,7 +349,7 @@ func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 // TestBoundCallerSeesOnlyItsNamespaces compares answers with and without a hidden namespace, and expects no
 // difference. The caller has a role in one other namespace only.
 func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
-	r, token := newBoundServer(t)
+	r, token := newServerWithRoleBinding(t)
 	list := operationRequests(t, r, "quiet")
 	before := make([]string, len(list))
 	for i := range list {
@@ -400,7 +400,7 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 // TestWatchOfABoundCallerShowsItsNamespace watches events as a caller with a role in one namespace, and expects only
 // that namespace's events. The watch must end when the role changes.
 func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
-	r, _ := newBoundServer(t)
+	r, _ := newServerWithRoleBinding(t)
 	fillHiddenNamespace(t, r)
 	_, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Viewer}}}, "four plain test words")
 	testenv.NoError(t, err)
@@ -436,10 +436,10 @@ func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	next("event: end")
 }
 
-// TestBindingPermitsOperationsOfItsRole acts with a role in one namespace, and expects all operations of the role to
+// TestRoleBindingPermitsOperationsOfItsRole acts with a role in one namespace, and expects all operations of the role to
 // succeed. Other namespaces stay hidden.
-func TestBindingPermitsOperationsOfItsRole(t *testing.T) {
-	r, token := newBoundServer(t)
+func TestRoleBindingPermitsOperationsOfItsRole(t *testing.T) {
+	r, token := newServerWithRoleBinding(t)
 	fillHiddenNamespace(t, r)
 	ctx, c := t.Context(), newTestClient(t, r, token)
 	check := json.RawMessage(`{"kind":"Check","metadata":{"name":"load","namespace":"alpha"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_load"}}`)

@@ -31,12 +31,12 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	all := documentedOperations(h)
 	for id, request := range all {
-		if !h.Needs()[id].Declared() {
+		if !h.RequiredPermissions()[id].Declared() {
 			t.Errorf("%s (%s) declares no access", id, request)
 		}
 	}
-	if len(all) != len(h.Needs()) || len(all) < 100 {
-		t.Errorf("%d operations, %d declarations", len(all), len(h.Needs()))
+	if len(all) != len(h.RequiredPermissions()) || len(all) < 100 {
+		t.Errorf("%d operations, %d declarations", len(all), len(h.RequiredPermissions()))
 	}
 }
 
@@ -50,7 +50,7 @@ func TestRolesPermitTheirOperations(t *testing.T) {
 		querySeriesByForm querySeriesRangeByForm querySeriesExemplarsByForm findSeriesByForm listSeriesLabelsByForm`) // an apply of a viewer is a dry run; queries change nothing
 	subject := func(role string) access.Subject { return access.Subject{User: role, Grants: access.Grants{Role: role}} }
 	for id, request := range documentedOperations(h) {
-		need := h.Needs()[id]
+		need := h.RequiredPermissions()[id]
 		want := map[string]bool{access.Admin: true}
 		want[access.Operator] = strings.HasPrefix(request, "GET ") || slices.Contains(operators, id) || slices.Contains(anybody, id)
 		want[access.Viewer] = want[access.Operator] && !slices.Contains(operators, id)

@@ -52,7 +52,7 @@ func (s *Server) openAPI(context.Context) error {
 	var ask func(string, pki.EnrolRequest) (time.Duration, error)
 	if s.cfg.Pending != "off" {
 		pending = apinodes.NewPending(s.queues, s.now)
-		ask = pending.Ask
+		ask = pending.AddRequest
 	}
 	inForce := func(ctx context.Context) {
 		if err := s.planner.CatchUp(ctx); err != nil {
@@ -68,13 +68,13 @@ func (s *Server) openAPI(context.Context) error {
 		Stores: stores,
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, StepDebt: s.stepTurns.Excess, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
-			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
+			Stream: streamProgress(s.streams), Judgement: s.directory.CheckDefinition, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 				return directory.AssignedCheck(s.directory, node, check)
 			},
 		},
 		Access:     s.access,
 		Events:     events.Options{Actions: s.recorder},
-		Items:      items.Options{Items: s.metrics.Items, Refusals: s.metrics.NumberRefusals, Texts: s.metrics.FindTexts, Load: s.valueLoad},
+		Items:      items.Options{Items: s.metrics.Items, Refusals: s.metrics.RejectedNumbers, Texts: s.metrics.FindTexts, Load: s.valueLoad},
 		Rules:      s.rules.Groups,
 		Compliance: complianceSums(s, stores),
 		Inventory:  apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},
@@ -88,15 +88,15 @@ func (s *Server) openAPI(context.Context) error {
 			},
 			PendingMachines: pending,
 			CA: func() v1.Authority {
-				return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: addresses}
+				return v1.Authority{Hash: pki.FormatSum(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: addresses}
 			},
 		},
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
 		Rollouts:  rollouts.Options{Driver: s.rollouts, InForce: inForce},
-		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.dispatcher, inForce), PreviewRouting: s.dispatcher.PreviewRouting},
+		Resources: resources.Options{Archives: s.archives, ChangeRouting: newRoutingChanger(s.dispatcher, inForce), PreviewRouting: s.dispatcher.PreviewRouting},
 		Routing:   routing.Options{Handlers: s.dispatcher, InForce: inForce},
-		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},
-		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},
+		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequester{s.sessions.NewRuns(), s.sessions, s.bridge} }},
+		Server:    server.Options{Describe: s.describeStatus, NotReady: s.NotReady, Pending: pending.Len},
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
@@ -105,7 +105,7 @@ func (s *Server) openAPI(context.Context) error {
 	if s.agents == nil {
 		s.handlers.people = api.New(options)
 	} else {
-		s.handlers.people, s.handlers.enrol = api.NewSplit(options)
+		s.handlers.people, s.handlers.enrol = api.NewSeparateHandlers(options)
 	}
 	if s.bridge != nil { // users of Sensu agents also use sensuctl
 		s.handlers.people = sensuctl.New(sensuctl.Options{API: s.handlers.people, Registerer: s.registry, Log: s.log, Now: s.now, MaxAffected: s.cfg.SensuMaxAffected})
@@ -126,15 +126,15 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// complianceSums returns the numbers of compliant and other components over all nodes. A background task keeps the
-// numbers up to date.
-func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
-	sums := apicompliance.NewSums(apicompliance.Options{
+// complianceSums returns the numbers of compliant and of other components over all nodes. A background task
+// keeps the numbers up to date.
+func complianceSums(s *Server, stores view.Stores) *apicompliance.FleetCompliance {
+	sums := apicompliance.NewFleetCompliance(apicompliance.Options{
 		Runs: s.compliance.Runs, LastRun: s.compliance.LastRun, Changes: s.compliance.TakeChanges, History: s.compliance, Definition: s.directory.Definition,
 		Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
-			return directory.VersionOn(s.directory, u, id)
+			return directory.DefinitionOnNode(s.directory, u, id)
 		},
-		Placements: s.directory.Placements,
+		Placements: s.directory.FleetSnapshot,
 		Since:      s.placed.Since,
 		Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
 		Chain:      s.compliance.Chain,
@@ -142,7 +142,7 @@ func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
 		Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) },
 		Log:        s.log,
 	}, stores)
-	s.task(back, "compliance sums", sums.Run)
+	s.registerTask(back, "compliance sums", sums.Run)
 	return sums
 }
 
@@ -158,14 +158,14 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		},
 		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
 
-		Machines:  func() int { return s.directory.Machines() },
-		Exists:    func(node model.NodeID) bool { return s.directory.For(node) != nil },
+		Machines:  func() int { return s.directory.AgentNodeCount() },
+		Exists:    func(node model.NodeID) bool { return s.directory.AssignmentOf(node) != nil },
 		Node:      func(namespace, name string) (model.NodeID, bool) { return s.directory.NodeByName(namespace, name) },
 		Connected: s.connectedNodes,
-		Hits:      func(since time.Time) []core.LimitHit { return s.sessions.Limiter().Hits(since) },
+		Hits:      func(since time.Time) []core.LimitHit { return s.sessions.Limiter().RecentHits(since) },
 		Journal:   func() journal.Stats { return s.journal.Stats() },
 		Holder: func() (name string, bytes int64) {
-			lowest, ok := s.consumers.Floor()
+			lowest, ok := s.consumers.Slowest()
 			if !ok {
 				return "", 0
 			}
@@ -173,19 +173,19 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		},
 		Lag:      func() dispatch.Lag { return s.dispatcher.Lag() },
 		Trouble:  func() error { return s.history.Trouble() },
-		History:  func() history.Usage { return s.history.Use() },
+		History:  func() history.Usage { return s.history.CurrentUsage() },
 		FullDisk: func() string { return doctor.FullDiskText(s.cfg.Data, datadir.Journal(s.cfg)) },
 		Files:    s.files.Changed,
-		Rollouts: func() []string { return s.rollouts.Failed() },
+		Rollouts: func() []string { return s.rollouts.FailedRollouts() },
 		Streams:  func() []follow.State { return s.streams.States() },
 	})
 }
 
-// describe returns the server's status for muster status.
-func (s *Server) describe() v1.Status {
+// describeStatus returns the server's status for muster status.
+func (s *Server) describeStatus() v1.Status {
 	parts := selfcheck.StatusParts{
 		Started: s.started, Journal: datadir.Journal(s.cfg), Head: s.journal.Head().Number, Applied: s.view.Applied().Number,
-		Troubles: []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()}, Oversized: s.planner.Inspector().Oversized(3),
+		Troubles: []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()}, Oversized: s.planner.Inspector().OversizedNodes(3),
 	}
 	if s.cfg.Journal != "" {
 		parts.Data = s.cfg.Data
@@ -198,7 +198,7 @@ func (s *Server) describe() v1.Status {
 
 // agentSession returns the session of a node in the API's form. If the node has no session, ok is false.
 func (s *Server) agentSession(node model.NodeID) (v1.AgentSession, bool) {
-	a, ok := s.agent(node)
+	a, ok := s.agentState(node)
 	return view.AgentSession(&a, s.now()), ok
 }
 
@@ -210,12 +210,12 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	}
 	limits := s.intent.LimitsFor(namespace)
 	limits.NodeValuesPerSec = s.sessions.Limiter().Limits(id).NodeValuesPerSec // with its default
-	return selfcheck.LimitUses(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.metrics.DiscoveredItems(id), s.sessions.Limiter().Hits(time.Time{}))
+	return selfcheck.LimitUsages(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.metrics.DiscoveredItems(id), s.sessions.Limiter().RecentHits(time.Time{}))
 }
 
-// streamPosition returns a function that tells how far a handler is behind the journal. Only handlers that receive
-// every result have such a delay.
-func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
+// streamProgress returns a function that computes how far a handler of every result is behind the journal. Only
+// handlers that receive every result have such a delay.
+func streamProgress(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
 		return v1.HandlerStream{
@@ -250,9 +250,9 @@ func (s *Server) statusLine() string {
 	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }
 
-// changeRouting returns a function that changes resources and returns the problems with changed routes. The function
+// newRoutingChanger returns a function that changes resources and returns the problems with changed routes. The function
 // waits until the planner has applied the change.
-func changeRouting(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
+func newRoutingChanger(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 	return func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 		return r.ChangeRouting(ctx, c, func() (*dispatch.ReceiverEdits, error) {
 			edits, err := change()

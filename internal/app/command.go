@@ -62,7 +62,7 @@ server work too: muster server --help.`,
 			return up.Run(ctx)
 		},
 	}
-	config.Flags(c.Flags())
+	config.AddFlags(c.Flags())
 	everyday := []string{"data", "listen", "listen-admin", "admin-password-file", "log-level"}
 	for _, f := range config.Fields() {
 		c.Flags().Lookup(f.Name).Hidden = !slices.Contains(everyday, f.Name)
@@ -105,7 +105,7 @@ func ServerCommand() *cobra.Command {
 			return errors.Join(err, s.Close())
 		},
 	}
-	config.Flags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
@@ -124,7 +124,7 @@ func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *se
 		return nil, nil, nil, err
 	}
 	log := book.Logger(cfg.LogFormat)
-	for name, similar := range config.Misspelt(os.Environ()) {
+	for name, similar := range config.MisspeltVariables(os.Environ()) {
 		log.Warn("ignoring an unknown environment variable", "variable", name, "similar", similar)
 	}
 	if os.Getenv("GOGC") == "" {

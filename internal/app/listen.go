@@ -83,10 +83,10 @@ func (s *Server) listen(context.Context) error {
 	if a, ok := addressOf(s.admin); ok && !a.IP.IsLoopback() {
 		s.log.Warn("the admin listener serves metrics without a login to every machine that can reach it", "address", a.String())
 	}
-	s.task(front, "agents", s.serveAgents)
-	s.task(front, "people", s.serveAPI)
-	s.task(front, "admin", s.serveAdmin)
-	s.task(front, "service manager", s.reportStatus)
+	s.registerTask(front, "agents", s.serveAgents)
+	s.registerTask(front, "people", s.serveAPI)
+	s.registerTask(front, "admin", s.serveAdmin)
+	s.registerTask(front, "service manager", s.reportStatus)
 	return nil
 }
 
@@ -99,8 +99,8 @@ func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	return a, ok
 }
 
-// forAgents returns the listener for agents, which is the separate listener if configured. Otherwise it is the main
-// listener.
+// forAgents returns the network listener for agents, separate from the main listener if configured. Otherwise
+// it is the main listener.
 func (ls *listeners) forAgents() net.Listener {
 	if ls.agents != nil {
 		return ls.agents
@@ -155,7 +155,7 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	// The one of the longest silence gives way to a new connection.
 	limit := admission.New(adminConnections, nil, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	withConn := func(ctx context.Context, c net.Conn) context.Context {
-		return admin.WithConn(admission.WithConn(ctx, c), c)
+		return admin.WithClientCheck(admission.WithConn(ctx, c), c)
 	}
 	return serveHTTP(ctx, limit.Limit(s.admin), withConn, s.handlers.admin, s.log)
 }
@@ -166,7 +166,7 @@ func (s *Server) serveSensu(ctx context.Context) error {
 	if s.cfg.SensuTLS != "off" {
 		config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.GetCertificate}
 		if s.sensuCA != nil {
-			s.sensuCA.Admit(config)
+			s.sensuCA.ConfigureTLS(config)
 		}
 	} else {
 		s.log.Warn("Sensu agents connect without TLS: anyone on the network can read passwords and results", "address", s.sensu.Addr().String())
@@ -231,10 +231,10 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 	}
 	if url := s.cfg.WatchdogURL; url != "" {
 		out := handler.New(handler.Options{Now: s.now, Logger: s.log})
-		o.Call = func(ctx context.Context) error { return watchdog.CallDeadMan(ctx, out, url, s.now()) }
+		o.Call = func(ctx context.Context) error { return watchdog.CallDeadMansSwitch(ctx, out, url, s.now()) }
 	}
 	s.watchdog = watchdog.New(o)
-	s.task(front, "watchdog", s.watchdog.Run)
-	s.task(back, "built-in events", s.monitor.Run)
+	s.registerTask(front, "watchdog", s.watchdog.Run)
+	s.registerTask(back, "built-in events", s.monitor.Run)
 	return nil
 }

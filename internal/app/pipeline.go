@@ -51,14 +51,14 @@ type pipeline struct {
 	remote    *remotesend.Queue // of remote write; nil: not configured
 	rules     *rules.Engine
 	computed  *computed.Engine
-	stepTurns *core.StepTurns // of nodes whose values take most time
+	stepTurns *core.WorkerShares // of nodes whose values take most time
 	snapshots *snapshot.Store
 	replays   *rederive.Source
 	streams   *follow.Set // handlers that get every result
 	replayed  replayGate
 }
 
-// replayGate makes new journal commits wait during the replay of older commits into memory. So the view gets each
+// replayGate delays new journal commits until older commits are replayed into memory. So the view gets each
 // commit once, and in order.
 type replayGate struct {
 	ended chan struct{} // closed when the replay ended or failed
@@ -83,7 +83,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 		return err
 	}
 	o.KnownPositions, o.VerifyFrom = names.Positions, names.Oldest
-	places, err := s.history.Places(ctx)
+	places, err := s.history.Positions(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 		s.replayed.end(^uint64(0)) // releases the committer: it waits for the end of the replay
 		return s.journal.Close()
 	})
-	shown.Open(s.journal)
+	shown.RegisterStats(s.journal)
 	s.files.Add(filepath.Join(datadir.Journal(s.cfg), "FORMAT"), filepath.Join(datadir.Journal(s.cfg), "LOCK"))
 	s.files.Missing = s.journal.MissingSegments
 	s.recorder.Journal = s.journal
@@ -173,9 +173,9 @@ func (s *Server) openDispatcher(ctx context.Context) error {
 			Options:  handler.Options{Secret: s.secretText, Assets: s.tools.UseAssets, Guard: s.guard, ProblemLink: s.cfg.ProblemLink, Dialer: s.outbound.Dialer()},
 		},
 		Batches:      dispatch.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
-		MarkRecorded: func(ctx context.Context) { markRecorded(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
+		MarkRecorded: func(ctx context.Context) { recordHistoryPosition(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
-	s.task(reactions, "reactions", s.dispatcher.Run)
+	s.registerTask(reactions, "reactions", s.dispatcher.Run)
 	return s.dispatcher.LoadPositions(ctx, s.journal.CommonPosition)
 }
 
@@ -187,8 +187,8 @@ func (s *Server) shardOptions() shard.Options {
 	}
 }
 
-// openView restores the in-memory event state from snapshots and then replays the newer part of the journal
-func (s *Server) openView(ctx context.Context) (err error) {
+// openEventState restores the in-memory event state from snapshots and then replays the newer part of the journal
+func (s *Server) openEventState(ctx context.Context) (err error) {
 	s.snapshots, err = snapshot.Open(snapshot.Options{
 		Dir: datadir.Snapshots(s.cfg), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
 	})
@@ -213,9 +213,9 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		}
 		sender = s.remote
 	}
-	s.stepTurns = core.NewStepTurns(func() int64 { return int64(s.now().Sub(s.started)) })
+	s.stepTurns = core.NewWorkerShares(func() int64 { return int64(s.now().Sub(s.started)) })
 	s.stepTurns.Register(s.registry)
-	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender, Charge: s.stepTurns.Charge}, s.runs)
+	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender, Charge: s.stepTurns.AddUsage}, s.runs)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		addReducers(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}}, nil)
@@ -261,8 +261,8 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err := s.view.WaitApplied(ctx, head); err != nil {
 		return err
 	}
-	last := s.view.IntentMark()
-	if err := s.markedStores.Refuse(ctx, last); err != nil {
+	last := s.view.RevisionRecord()
+	if err := s.markedStores.RefuseReplaced(ctx, last); err != nil {
 		return err
 	}
 	unknownUntil, err := s.markedStores.RecordIncarnation(ctx, last)
@@ -272,25 +272,25 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err := s.dispatcher.LoadOutbox(ctx, unknownUntil); err != nil {
 		return err
 	}
-	s.dispatcher.Compare(head, s.view.OpenProblems)
+	s.dispatcher.CompareOpenProblems(head, s.view.OpenProblems)
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
 	s.planner.SetInventories(func() plan.EntrySearch { return s.inventories.NewSearch().HasEntry }) // no session has an assignment yet
-	s.task(back, "inventories of groups", func(ctx context.Context) error { return evaluateInventories(ctx, s.inventories, s.planner) })
-	s.task(back, "snapshots", s.runSnapshots)
-	s.task(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
+	s.registerTask(back, "inventories of groups", func(ctx context.Context) error { return evaluateInventories(ctx, s.inventories, s.planner) })
+	s.registerTask(back, "snapshots", s.runSnapshots)
+	s.registerTask(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
 		return s.metrics.Run(ctx, func(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
 			if err := s.recorder.RecordVerdicts(ctx, list, partitions); err != nil {
 				return err
 			}
 			for i := range list {
-				s.sessions.Limiter().ChargeVerdict(list[i].Node)
+				s.sessions.Limiter().ChargeTriggerChange(list[i].Node)
 			}
 			return nil
 		}, s.log)
 	})
-	s.task(back, "discovered items", func(ctx context.Context) error { return s.metrics.LimitDiscovery(ctx, s.discoveryLimits(), s.log) })
-	s.task(back, "old definitions", (&plan.Collector{ // of checks
+	s.registerTask(back, "discovered items", func(ctx context.Context) error { return s.metrics.LimitDiscovery(ctx, s.discoveryLimits(), s.log) })
+	s.registerTask(back, "old definitions", (&plan.Collector{ // of checks
 		Planner: s.planner, NamedByStates: s.usedDefinitions, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
 	}).Run)
@@ -301,7 +301,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 // report a reached limit.
 func (s *Server) discoveryLimits() metric.DiscoveryLimits {
 	return metric.DiscoveryLimits{
-		Limit: func(id model.NamespaceID) int { return s.intent.NamespaceLimits(id).DiscoveredItems }, Record: s.recorder.RecordApplied,
+		Limit: func(id model.NamespaceID) int { return s.intent.NamespaceLimits(id).DiscoveredItems }, Record: s.recorder.RecordAndApply,
 		Reached: func(id model.NodeID, namespace model.NamespaceID, reason string) {
 			_, name, _ := s.directory.NodeName(id)
 			s.sessions.Limiter().Hit(&core.Node{ID: id, Name: name, Namespace: namespace}, "discovered_items", reason)
@@ -366,15 +366,15 @@ func evaluateInventories(ctx context.Context, view *inventory.View, planner *pla
 	}
 }
 
-// runSnapshots saves the event state in snapshots, one group (partition) of nodes after the other. Then it deletes
-// journal segments that no consumer needs. At a planned stop it saves all partitions, so that the next start replays
-// little.
+// runSnapshots saves snapshots of the event state, one partition (group of nodes) after the other. Then it
+// deletes journal segments that no consumer needs. At a planned stop it saves all partitions, so that the next
+// start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
-	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.replays, Gates: s.gates(), Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
-		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
+	cycle := &snapshot.PeriodicSaver{
+		Store: s.snapshots, View: s.replays, Gates: s.snapshotConditions(), Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Pressure: func() float64 { st := s.journal.Stats(); return st.FillRatio() },
 		Saved: func() {
-			if lowest, ok := s.consumers.Floor(); ok {
+			if lowest, ok := s.consumers.Slowest(); ok {
 				if err := s.journal.Cut(lowest.At); err != nil {
 					s.log.Error("cannot delete old journal segments", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
 				}
@@ -384,7 +384,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	if err := cycle.Run(ctx); err != nil {
 		return err
 	}
-	if s.replays.Underway() {
+	if s.replays.IsReplaying() {
 		return nil // history is behind, so the next start must replay the journal anyway
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -395,14 +395,14 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// waitRecorded waits until the history database has all event changes that belong to a new snapshot. The journal
+// waitForHistory waits until the history database has all event changes that belong to a new snapshot. The journal
 // position of the snapshot is the end. While history is far behind, it skips the live view's snapshot: the replay that
 // history follows saves its own.
-func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journal.Position) error {
+func (p *pipeline) waitForHistory(ctx context.Context, _ model.Partition, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err
 	}
-	err := p.dispatcher.Recorded(ctx, at)
+	err := p.dispatcher.WaitRecorded(ctx, at)
 	if errors.Is(err, dispatch.ErrFarBehind) {
 		return snapshot.ErrSkip
 	}
@@ -443,7 +443,7 @@ func (s *Server) openFollowers(context.Context) (err error) {
 	})
 	if err == nil {
 		s.consumers.Add(s.streams.Consumers)
-		s.task(back, "streams", s.streams.Run)
+		s.registerTask(back, "streams", s.streams.Run)
 	}
 	return err
 }

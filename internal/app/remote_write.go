@@ -24,7 +24,7 @@ func openRemoteWrite(ctx context.Context, s *Server) (err error) {
 func runRemoteWrite(s *Server) func(context.Context) error {
 	return func(context.Context) error {
 		if s.remote != nil {
-			s.task(back, "remote write", s.remote.Run)
+			s.registerTask(back, "remote write", s.remote.Run)
 		}
 		return nil
 	}

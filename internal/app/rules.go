@@ -16,9 +16,9 @@ func openRules(s *Server) func(context.Context) error {
 		s.rules = rules.New(rules.Options{
 			Series: func(namespace string) storage.Queryable { return view.SeriesIn(s.series, namespace) },
 			Groups: func() []*directory.Unit { return directory.UnitsOf(s.directory, directory.RuleGroupKind) }, Directory: s.directory, Events: s.view.List, Intent: s.intent, CatchUp: s.planner.CatchUp,
-			RecordSamples: s.recorder.RecordApplied, RecordVerdicts: s.recorder.RecordVerdicts, Now: s.now, Log: s.log, Registerer: s.registry,
+			RecordSamples: s.recorder.RecordAndApply, RecordVerdicts: s.recorder.RecordVerdicts, Now: s.now, Log: s.log, Registerer: s.registry,
 		})
-		s.task(back, "rules", s.rules.Run)
+		s.registerTask(back, "rules", s.rules.Run)
 		return nil
 	}
 }

@@ -48,19 +48,19 @@ import (
 // Server is a running Muster server with all its components. Open opens it, Run runs it, Close closes its files. A
 // process may have several.
 type Server struct {
-	base
+	serverBase
 	lifecycle
 	stores
 	planning
 	pipeline
 	sources
 	listeners
-	selfWatch
+	selfMonitoring
 	handlers httpHandlers
 }
 
-// base holds the values that every component of the server uses, such as configuration and clock.
-type base struct {
+// serverBase holds the values that every component of the server uses, such as configuration and clock.
+type serverBase struct {
 	cfg      *config.Server
 	log      *slog.Logger
 	now      func() time.Time
@@ -91,15 +91,15 @@ type stores struct {
 type planning struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
-	placed    *directory.PlacementTimes
+	placed    *directory.AssignmentTimes
 	routes    *route.Table    // windows, routes and silences in force
 	pipelines *pipes.Table    // Sensu's pipelines in force
 	rollouts  *rollout.Driver // moves changes of directives over their nodes
 }
 
-// selfWatch has the components that monitor the server itself, such as the watchdog. The monitor of built-in checks is
-// another.
-type selfWatch struct {
+// selfMonitoring has the components that monitor the server itself, such as the watchdog. The monitor of
+// built-in checks is another.
+type selfMonitoring struct {
 	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
 	courier  *watchdog.ResultSender // sends the watchdog's results as an agent does
@@ -120,7 +120,7 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 // OpenAt opens the server like Open, with the function `now` as its clock. The clock's times must have a monotonic
 // reading, as time.Now gives it: deadlines depend on it when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
-	s = &Server{base: base{
+	s = &Server{serverBase: serverBase{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(), queues: newQueues(cfg), guard: &guard.Guard{Log: log},
 	}}
 	if s.outbound, err = outbound.Parse(cfg.OutboundAllow, s.addresses); err != nil {
@@ -129,7 +129,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	s.recorder = &recorder.Recorder{Log: log}
 	s.replayed.ended = make(chan struct{})
 	s.monitor = s.newMonitor()
-	s.notReady("starting")
+	s.setNotReady("starting")
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -141,13 +141,13 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// Each component needs the components before it. Run starts the tasks in this order, Close closes in reverse order.
 	for _, c := range []component{
-		{"data folder", s.openFolder},              // its lock keeps a second server out
+		{"data folder", s.lockDataFolder},          // its lock keeps a second server out
 		{"intent", s.openIntent},                   // resources
 		{"history", s.openHistory},                 // the position of reactions: the journal cannot end before it
 		{"journal", s.openJournal},                 // its incarnation: ids and positions of another incarnation are refused
 		{"planner", s.openPlanner},                 // compiles intent: definitions that judge the results in the journal, names
 		{"reactions", s.openDispatcher},            // record transitions from the first commit on
-		{"event view", s.openView},                 // from snapshots, then by replay
+		{"event view", s.openEventState},           // from snapshots, then by replay
 		{"streams", s.openFollowers},               // cursors of handlers of every result: the journal is not cut beyond them
 		{"assets", s.openArchives},                 // archives that agents fetch
 		{"sessions", s.openSessions},               // certificates and sessions of agents
@@ -155,7 +155,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"alerts", s.openAlerts},                   // receives alerts of Prometheus and Grafana
 		{"rules", openRules(s)},                    // evaluates RuleGroups
 		{"remote write sender", runRemoteWrite(s)}, // sends numbers to another store
-		{"computed items", openComputed(s)},        // of several nodes, and of the server itself
+		{"computed items", openComputedItems(s)},   // of several nodes, and of the server itself
 		{"remote write receiver", openSamples(s)},  // receives samples of a Prometheus
 		{"zabbix", openZabbix(s)},                  // receives values of Zabbix senders and agents
 		{"rudder", openRudder(s)},                  // receives inventories and runs of Rudder's agents
@@ -165,16 +165,16 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	} {
 		began := time.Now()
 		if err := c.open(ctx); err != nil {
-			return s, fmt.Errorf("open %s: %w", c.name, datadir.Explain(err, s.cfg.Data))
+			return s, fmt.Errorf("open %s: %w", c.name, datadir.ExplainFileError(err, s.cfg.Data))
 		}
 		log.Debug("opened", "what", c.name, "took", time.Since(began))
 	}
 	return s, nil
 }
 
-// openFolder locks the data folder against a second server. On a full disk it releases the journal's reserve, which
+// lockDataFolder locks the data folder against a second server. On a full disk it releases the journal's reserve, which
 // the stores need to open.
-func (s *Server) openFolder(context.Context) error {
+func (s *Server) lockDataFolder(context.Context) error {
 	lock, err := datadir.Lock(s.cfg.Data)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *Server) openFolder(context.Context) error {
 }
 
 // path returns the path of a file in the data folder.
-func (b *base) path(elem ...string) string {
+func (b *serverBase) path(elem ...string) string {
 	return filepath.Join(append([]string{b.cfg.Data}, elem...)...)
 }
 
@@ -198,8 +198,8 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
-// notReady sets the reason why the server is not ready, for /readyz. An empty reason means ready.
-func (b *base) notReady(reason string) { b.ready.Store(&reason) }
+// setNotReady sets the reason why the server is not ready, for /readyz. An empty reason means ready.
+func (b *serverBase) setNotReady(reason string) { b.ready.Store(&reason) }
 
 // NotReady returns the reasons why the server is not ready, or an empty list.
 func (s *Server) NotReady() (reasons []string) {
@@ -207,7 +207,7 @@ func (s *Server) NotReady() (reasons []string) {
 		reasons = append(reasons, *reason)
 	}
 	if err := s.journal.Stats().Blocked; err != nil {
-		reasons = append(reasons, "the journal does not commit: "+err.Error()+s.monitor.CutReason())
+		reasons = append(reasons, "the journal does not commit: "+err.Error()+s.monitor.DeletionBlocker())
 	}
 	return append(reasons, s.files.Changed()...)
 }
@@ -249,7 +249,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.Info("ready", "address", s.people.Addr().String(), "took", s.now().Sub(s.started))
 	st.group.Go(func() error {
 		<-st.contexts[front].Done()
-		s.notReady("stopping")
+		s.setNotReady("stopping")
 		s.manager.Notify("STOPPING=1\nSTATUS=stopping")
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 		defer cancel()
@@ -270,12 +270,12 @@ func (s *Server) recordStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.recorder.Forget(forgotten)
-	return s.recorder.RecordIntent(ctx, intentMark(s))
+	s.recorder.RecordRemoval(forgotten)
+	return s.recorder.RecordRevision(ctx, databaseRevisions(s))
 }
 
-// component is one part of the server, such as the journal, with its open function. open creates it and registers its
-// tasks and its close function.
+// component is one part of the server, such as the journal, with the function that opens the part. open creates
+// it and registers its tasks and its close function.
 type component struct {
 	name string
 	open func(context.Context) error
@@ -304,9 +304,9 @@ type lifecycle struct {
 	closers []func() error
 }
 
-// task registers a background function for Server.Run, with the step of the shutdown that ends the function. It must
+// registerTask registers a background function for Server.Run, with the step of the shutdown that ends the function. It must
 // return when its context ends.
-func (l *lifecycle) task(at stopStage, name string, run func(context.Context) error) {
+func (l *lifecycle) registerTask(at stopStage, name string, run func(context.Context) error) {
 	l.tasks = append(l.tasks, task{name, at, run})
 }
 

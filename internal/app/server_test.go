@@ -35,7 +35,7 @@ import (
 func testSettings(t *testing.T, dir string, args ...string) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	config.Flags(flags)
+	config.AddFlags(flags)
 	args = append([]string{"--data", dir, "--listen", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0", "--journal-reserve", "1MiB"}, args...)
 	testenv.NoError(t, flags.Parse(args))
 	cfg, err := config.Load(flags, func(string) string { return "" })
@@ -71,9 +71,9 @@ func startServer(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-// TestOwnEventsSurviveRestart restarts the server, and expects the events about the server itself to remain. A second
+// TestServerEventsSurviveRestart restarts the server, and expects the events about the server itself to remain. A second
 // server on the same data folder must fail.
-func TestOwnEventsSurviveRestart(t *testing.T) {
+func TestServerEventsSurviveRestart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
@@ -139,8 +139,8 @@ func TestAllQueuesListed(t *testing.T) {
 	}
 }
 
-// TestTrafficLimitsOfNamespaces declares a limit of each kind of traffic, and expects the server to slow down the
-// node. The list of the namespace's limits must show each limit with its use.
+// TestTrafficLimitsOfNamespaces declares a limit of each kind of traffic, and expects the server to throttle
+// the node. The list of the namespace's limits must show each limit with its use.
 func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	for scope, c := range map[string]struct {
@@ -165,7 +165,7 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 		var b core.Budget
 		b.Open(s.sessions.Limiter(), &core.Node{ID: 77, Name: "web01", Namespace: id})
 		for load, field := range c.fields {
-			var charge core.Charge
+			var charge core.TrafficCost
 			charge[load] = 1 << 20
 			debt := b.Spend(&charge)
 			if reason := debt.Reason(); debt.Wait < time.Hour || !strings.Contains(reason, fmt.Sprintf("its limit of %d ", 11+load)) {
@@ -181,9 +181,9 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestSecondViewHasAllReducers restores a snapshot of the event state into a second copy, and expects an equal
+// TestRestoredSnapshotIsComplete restores a snapshot of the event state into a second copy, and expects an equal
 // snapshot. A replay of the journal also uses a second copy. A section without a reducer would be lost.
-func TestSecondViewHasAllReducers(t *testing.T) {
+func TestRestoredSnapshotIsComplete(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
 	partition := s.view.PartitionOf(model.ServerNode).ID
@@ -204,7 +204,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	member, err := s.intent.Register(t.Context(), "key of web01", pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
 	info, _ := s.intent.LookupNode(member.UID)
-	testenv.Until(t, "the planner knows the node", func() bool { return s.directory.For(info.ID) != nil })
+	testenv.Until(t, "the planner knows the node", func() bool { return s.directory.AssignmentOf(info.ID) != nil })
 	s.monitor.ReportClone(core.Clone{
 		Node:    core.Node{ID: info.ID, Name: info.Name},
 		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
@@ -246,12 +246,12 @@ func (criticalCommit) Release() {}
 // Entries calls fn with the record of a keepalive event that is CRITICAL.
 func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
-		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinition(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
+		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinitionID(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
-// TestSnapshotWaitsForRecordedTransitions takes a snapshot, and expects its completion only after history has the
-// changes of its events. Otherwise a restart could lose a notification.
-func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
+// TestSnapshotWaitsForHistory takes a snapshot, and expects its end only after history has stored all event
+// changes. Otherwise a restart could lose a notification.
+func TestSnapshotWaitsForHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
 		s := &pipeline{dispatcher: dispatch.New(dispatch.Options{})}
@@ -268,7 +268,7 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := make(chan error, 1)
-		go func() { answer <- s.waitRecorded(ctx, 1, at) }()
+		go func() { answer <- s.waitForHistory(ctx, 1, at) }()
 		before := func(what string) {
 			synctest.Wait()
 			select {
@@ -287,8 +287,8 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	})
 }
 
-// TestLostProblemRestoredAtStart deletes an open problem from history, and expects the problem again after the next
-// start. A kill of the server may have the same effect.
+// TestLostProblemRestoredAtStart deletes an open problem from history, and expects the next start to restore
+// the problem. A kill of the server may have the same effect.
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)

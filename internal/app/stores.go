@@ -40,7 +40,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	s.files.AddDatabase(datadir.IntentDB(s.cfg))
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
-		Store:          store, Impact: s.previewImpact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.remainingAbsenceOf, Full: s.recordLimitHit,
+		Store:          store, Impact: s.previewImpact, NodeChanged: s.endOutdatedSession, Connected: s.sources.connected, Absent: s.remainingAbsenceOf, Full: s.recordLimitHit,
 		Trusted:         func(ctx context.Context, node model.NodeID) (string, error) { return s.planner.TrustedGroup(ctx, node) },
 		CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
@@ -51,7 +51,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	})
 	_, policy := s.queues.Bounds("facts")
 	s.queues.Register("facts", func() queue.Info {
-		waiting, nodes, ever := s.intent.ReportBacklog()
+		waiting, nodes, ever := s.intent.PendingReports()
 		return queue.Info{Name: "facts", Capacity: int64(nodes), Depth: int64(waiting), Unit: "items", Policy: policy, Passed: ever}
 	})
 	s.access = access.NewService(access.Options{Store: store, Now: s.now, Logger: s.log})
@@ -61,10 +61,10 @@ func (s *Server) openIntent(ctx context.Context) error {
 	if err := s.intent.Load(ctx); err != nil {
 		return err
 	}
-	s.task(back, "intent", s.intent.WriteReports)               // writes facts of agents
-	s.task(back, "old changes", s.intent.EnforceRetention)      // deletes old changes
-	s.task(back, "ephemeral nodes", s.intent.ForgetAbsentNodes) // deletes ephemeral nodes that stay away
-	s.task(back, "password requests", (&offline.PasswordRequests{Data: s.cfg.Data, Access: s.access, Log: s.log}).Run)
+	s.registerTask(back, "intent", s.intent.WriteReports)               // writes facts of agents
+	s.registerTask(back, "old changes", s.intent.EnforceRetention)      // deletes old changes
+	s.registerTask(back, "ephemeral nodes", s.intent.ForgetAbsentNodes) // deletes ephemeral nodes that stay away
+	s.registerTask(back, "password requests", (&offline.PasswordRequests{Data: s.cfg.Data, Access: s.access, Log: s.log}).Run)
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
@@ -123,16 +123,18 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 // leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
 const leastFree = 64 << 20
 
-// intentMark returns the revision of the declared resources with the ids of the open databases, for the journal. The
-// journal records them, so that a start notices when a database was replaced by an older backup.
-func intentMark(s *Server) wire.IntentMark { return s.markedStores.Mark(s.directory.Revision()) }
+// databaseRevisions returns the revision of the declared resources and the ids of the open databases, for the
+// journal. The journal records them, so that a start notices when a database was replaced by an older backup.
+func databaseRevisions(s *Server) wire.IntentRecord {
+	return s.markedStores.Identities(s.directory.Revision())
+}
 
-// markRecorded writes to the journal how far history is complete, before notifications are sent. A journal that does
-// not commit delays them by a short time.
-func markRecorded(ctx context.Context, s *Server) {
+// recordHistoryPosition writes to the journal how far history is complete, before notifications are sent. A
+// journal that does not commit delays them by a short time.
+func recordHistoryPosition(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := s.recorder.RecordIntent(ctx, intentMark(s)); err != nil {
+	if err := s.recorder.RecordRevision(ctx, databaseRevisions(s)); err != nil {
 		s.log.Warn("notifications are sent although the journal has not recorded the position of history", "err", err)
 	}
 }
@@ -156,21 +158,21 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.pipelines.Libraries = s.tools.Scripts
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Removed: s.recorder.Forget, Now: s.now,
+		Registry: s.registry, Removed: s.recorder.RecordRemoval, Now: s.now,
 	})
 	s.directory = s.planner.Directory()
-	s.directory.Subscribe(s.applyDeclarations)
+	s.directory.Subscribe(s.distributeDeclarations)
 	s.recorder.Nodes = s.directory
 	s.secrets = secret.New(secret.Options{Secret: s.directory.Secret, Outbound: s.outbound})
-	s.task(back, "planner", func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.CommitSignal()) }) // compiles changes of the store
-	s.task(back, "intent mark", func(ctx context.Context) error {                                                   // records the revision in force for the next start
-		return s.recorder.MarkIntent(ctx, func() wire.IntentMark { return intentMark(s) })
+	s.registerTask(back, "planner", func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.CommitSignal()) }) // compiles changes of the store
+	s.registerTask(back, "intent mark", func(ctx context.Context) error {                                                   // records the revision in force for the next start
+		return s.recorder.RecordRevisionChanges(ctx, func() wire.IntentRecord { return databaseRevisions(s) })
 	})
-	s.task(back, "tools", s.tools.Run) // extracts Assets
+	s.registerTask(back, "tools", s.tools.Run) // extracts Assets
 	if err := s.planner.Load(ctx); err != nil {
 		return err
 	}
-	s.placed = directory.NewPlacementTimes(s.directory, s.now)
+	s.placed = directory.NewAssignmentTimes(s.directory, s.now)
 	return nil
 }
 
@@ -202,19 +204,20 @@ func (s *Server) openArchives(context.Context) (err error) {
 		},
 	})
 	if err == nil {
-		s.task(back, "assets", s.archives.Run) // fetches and removes archives
+		s.registerTask(back, "assets", s.archives.Run) // fetches and removes archives
 	}
 	return err
 }
 
-// applyDeclarations passes changed resources to their users, such as the tables of routes and pipelines.
-func (s *Server) applyDeclarations(c directory.Change) {
+// distributeDeclarations passes changed resources to the server's components, such as the tables of routes and
+// pipelines.
+func (s *Server) distributeDeclarations(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
 	if err != nil { // intent refuses such a resource, so another version of Muster stored it
 		s.log.Error("cannot apply a resource; the server keeps its last valid definition", "error", err)
 	}
 	if c.Dependencies || c.Receivers {
-		s.routes.Announce(c.Receivers)
+		s.routes.NotifyChange(c.Receivers)
 	}
 	s.tools.Apply(c.Declarations)
 }

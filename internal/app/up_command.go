@@ -61,7 +61,7 @@ func (u *Up) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = firststart.ApplyStarter(ctx, s.intent)
+	err = firststart.ApplyDefaultChecks(ctx, s.intent)
 	if err == nil {
 		err = u.saveContext(ctx, s)
 	}
@@ -190,7 +190,7 @@ func (u *Up) showStart(s *Server, password string) {
 		data = u.Config.Data
 	}
 	fmt.Fprintf(u.Out, "Muster %s watches this machine.\n\n", version.Get().Version)
-	fmt.Fprintf(u.Out, "  address   %s\n            listens on %s\n", localURL(s.people), reachText(s.people.Addr().String()))
+	fmt.Fprintf(u.Out, "  address   %s\n            listens on %s\n", localURL(s.people), reachableFromText(s.people.Addr().String()))
 	if password != "" {
 		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once)\n            a new one: %s auth reset-password --data %s\n", password, u.Program, u.Config.Data)
 	}
@@ -246,8 +246,8 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	return err
 }
 
-// reachText describes an address by the machines with access, such as only its own machine.
-func reachText(address string) string {
+// reachableFromText describes which machines can connect to an address, such as only the server's own machine.
+func reachableFromText(address string) string {
 	host, port, _ := net.SplitHostPort(address)
 	switch ip := net.ParseIP(host); {
 	case ip.IsLoopback():

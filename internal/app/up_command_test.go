@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestUp returns a muster up without an agent, with a given path of its context file. The context file has address
-// and login.
+// newTestUp returns the command muster up for tests, with a given context file and without an agent. The
+// context file has address and login.
 func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
@@ -39,9 +39,9 @@ func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	return c
 }
 
-// TestContextOfAnotherServerMoves finds another server's login in the context file, and expects a move to a separate
+// TestContextOfAnotherServerIsMoved finds another server's login in the context file, and expects a move to a separate
 // file. The other server has the same address and another data folder.
-func TestContextOfAnotherServerMoves(t *testing.T) {
+func TestContextOfAnotherServerIsMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)
 	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
@@ -65,9 +65,9 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 	}
 }
 
-// TestMovedContextReturns lets two servers use one context file alternately and expects each to find its own login
+// TestTwoServersShareContextFile lets two servers use one context file alternately and expects each to find its own login
 // again
-func TestMovedContextReturns(t *testing.T) {
+func TestTwoServersShareContextFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
 	a, of := newTestUp(t, path)
@@ -114,14 +114,15 @@ func TestUpKeepsValidToken(t *testing.T) {
 	}
 }
 
-// TestStartPageNamesWhoReachesTheServer expects the start page of muster up to say which machines reach an address.
-func TestStartPageNamesWhoReachesTheServer(t *testing.T) {
+// TestStartPageShowsReachability expects the start page of muster up to say which machines can reach the
+// server.
+func TestStartPageShowsReachability(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:9443": "127.0.0.1:9443, for this machine alone", "[::1]:9443": "[::1]:9443, for this machine alone",
 		"[::]:8443":     "port 8443 of all addresses, for other machines too; for this one alone: --listen 127.0.0.1:8443",
 		"192.0.2.7:443": "192.0.2.7:443, for other machines too; for this one alone: --listen 127.0.0.1:443",
 	} {
-		if got := reachText(address); got != want {
+		if got := reachableFromText(address); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 	}

@@ -26,7 +26,7 @@ func (p *pipeline) valueLoad(most int) items.Load {
 	if p.remote != nil {
 		out.Stages = append(out.Stages, v1.ValueStage{Name: "numbers sent by remote write", Total: p.remote.Sent()})
 	}
-	for number, w := range p.view.Loads() {
+	for number, w := range p.view.WorkerLoads() {
 		out.Workers = append(out.Workers, v1.ValueWorker{Number: number, BusySeconds: w.Busy.Seconds(), Queued: w.Queued})
 	}
 	return out

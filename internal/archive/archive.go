@@ -97,12 +97,12 @@ func (a *Archive) Run(ctx context.Context) error {
 			}
 			a.o.Changed()
 		}
-		for _, sum := range a.takeDueFetches(a.o.Now()) {
+		for _, sum := range a.claimDueFetches(a.o.Now()) {
 			fetches.Go(func() { a.fetchFromAnyAddress(ctx, sum) })
 		}
 		if a.o.Now().Sub(collected) > collectPeriod && a.addressesOfNamed != nil {
 			collected = a.o.Now()
-			if removed, err := a.store.RemoveUnused(a.isNamed); err != nil {
+			if removed, err := a.store.RemoveUnused(a.isReferenced); err != nil {
 				a.o.Log.Warn("cannot remove unused archives of assets", "err", err)
 			} else if removed > 0 {
 				a.o.Log.Info("removed unused archives of assets", "count", removed)
@@ -147,16 +147,16 @@ func (a *Archive) readAssets(ctx context.Context) error {
 	return nil
 }
 
-// isNamed reports whether any Asset names the archive with the given SHA-512.
-func (a *Archive) isNamed(sum asset.Sum) bool {
+// isReferenced reports whether any Asset refers to the archive with the given SHA-512.
+func (a *Archive) isReferenced(sum asset.Sum) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, ok := a.addressesOfNamed[sum]
 	return ok
 }
 
-// takeDueFetches returns the archives whose download is due now, and marks their downloads as running.
-func (a *Archive) takeDueFetches(now time.Time) (list []asset.Sum) {
+// claimDueFetches returns the archives whose download is due now, and marks their downloads as running.
+func (a *Archive) claimDueFetches(now time.Time) (list []asset.Sum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for sum, urls := range a.addressesOfNamed {
@@ -177,7 +177,7 @@ func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	var err error
 	for _, url := range urls {
 		if err = a.fetchFromAddress(ctx, sum, url); err == nil {
-			a.o.Log.Info("downloaded an asset's archive", "url", model.RedactQuery(url), "sha512", asset.Short(sum))
+			a.o.Log.Info("downloaded an asset's archive", "url", model.RedactQuery(url), "sha512", asset.ShortSum(sum))
 			a.o.Ready()
 			break
 		}
@@ -191,7 +191,7 @@ func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	}
 	wait := min(max(retryFirst, 2*a.failed[sum].wait), retryLongest)
 	a.failed[sum] = fetchFailure{model.OneLine(err), wait, a.o.Now().Add(wait/2 + rand.N(wait))}
-	a.o.Log.Warn("cannot download an asset's archive; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
+	a.o.Log.Warn("cannot download an asset's archive; trying again", "sha512", asset.ShortSum(sum), "in", wait, "err", err)
 }
 
 // fetchFromAddress downloads an archive from one URL and stores the archive on the server.
@@ -231,7 +231,7 @@ func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	case state.Fetching:
 		return nil, model.Errorf(model.Unavailable, "the server is downloading the archive")
 	}
-	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: upload it", asset.Short(sum)).WithHint("muster asset add NAME FILE")
+	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: upload it", asset.ShortSum(sum)).WithHint("muster asset add NAME FILE")
 }
 
 // Put stores an uploaded archive of an Asset if the archive has the right SHA-512.
@@ -302,14 +302,14 @@ func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err e
 			}
 			trouble, known := troubles[sum]
 			if !known {
-				if trouble = a.archiveTrouble(sum, b.URL != "", ctx.Err() == nil); trouble == notRead {
+				if trouble = a.unavailableReason(sum, b.URL != "", ctx.Err() == nil); trouble == notRead {
 					out.Unread++
 					trouble = ""
 				}
 				troubles[sum] = trouble
 			}
 			if trouble != "" {
-				out.Wrong = append(out.Wrong, doctor.WrongAsset{Asset: at.Namespace + "/" + at.Name, For: machinesOfBuild(&b), Trouble: trouble,
+				out.Wrong = append(out.Wrong, doctor.UnavailableAsset{Asset: at.Namespace + "/" + at.Name, For: platformText(&b), Trouble: trouble,
 					Mend: fmt.Sprintf("muster asset add %s FILE -n %s", at.Name, at.Namespace)})
 			}
 		}
@@ -321,10 +321,10 @@ func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err e
 // notRead is the trouble of an archive that examineArchives had no time to read.
 const notRead = "not read"
 
-// archiveTrouble returns the reason why agents cannot download an archive of an Asset. The reason is empty if agents
+// unavailableReason returns the reason why agents cannot download an archive of an Asset. The reason is empty if agents
 // can get the archive, or a download is running. fetched means that an Asset has an address for the archive. read
 // means to compare a stored archive with its sum.
-func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
+func (a *Archive) unavailableReason(sum asset.Sum, fetched, read bool) string {
 	if _, here := a.store.Size(sum); here {
 		if !read {
 			return notRead
@@ -346,8 +346,8 @@ func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// machinesOfBuild formats the operating system and processor for which an archive was built, such as "linux amd64".
+// platformText formats the operating system and processor for which an archive was built, such as "linux amd64".
 // For all platforms it returns "".
-func machinesOfBuild(b *model.AssetBuild) string {
+func platformText(b *model.AssetBuild) string {
 	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

@@ -166,9 +166,9 @@ func TestRightSecretsAreNeverRefused(t *testing.T) {
 	})
 }
 
-// TestAttemptOfTheOverflowBucket makes an attempt from a network beyond the size of the table, where networks share
-// one limit. The attempt must be returned to the same limit.
-func TestAttemptOfTheOverflowBucket(t *testing.T) {
+// TestNetworksBeyondTableShareOneLimit expects attempts from networks beyond the table's size to count against
+// one shared limit. The attempt must be returned to the same limit.
+func TestNetworksBeyondTableShareOneLimit(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
 	for i := range maxNetworks {

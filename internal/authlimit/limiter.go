@@ -54,7 +54,8 @@ func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }
 
-// Allow counts an attempt from an address. It reports whether the network of the address had an attempt left.
+// Allow counts an attempt from an address, and reports whether the network had an attempt left. It reports
+// whether the network of the address had an attempt left.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,7 +66,7 @@ type Band struct {
 	From, To float64
 }
 
-// Mark is a moment on the horizontal axis, shown by a short sign above the chart.
+// Mark is a point in time on the horizontal axis, shown by a short text above the chart.
 type Mark struct {
 	Sign, Name string
 	Tone       string
@@ -76,15 +76,15 @@ type Mark struct {
 // Gap returns NaN, the value of a missing point in a line of a chart.
 func Gap() float64 { return math.NaN() }
 
-// absent reports whether a point of a line is missing, that is, NaN or infinite.
-func absent(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+// isMissing reports whether the value of a point is NaN or infinite.
+func isMissing(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
-// ranges returns the ranges of values of all lines, horizontally and vertically.
-func (c *Chart) ranges() (x, y span) {
+// valueRanges returns the ranges of values of all lines, horizontally and vertically.
+func (c *Chart) valueRanges() (x, y span) {
 	x, y = newSpan(c.X), newSpan(c.Y)
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
-			if !absent(p.Y) {
+			if !isMissing(p.Y) {
 				x.add(p.X)
 				y.add(p.Y)
 			}
@@ -96,7 +96,7 @@ func (c *Chart) ranges() (x, y span) {
 // span is a range of values on an axis.
 type span struct{ from, to float64 }
 
-// newSpan returns the range of values that an axis shows at least. The values of the lines widen the range later.
+// newSpan returns the range of values that an axis must contain. The values of the lines widen the range later.
 func newSpan(a Axis) span {
 	if a.From != a.To {
 		return span{a.From, a.To}

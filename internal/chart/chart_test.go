@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// plain formats a number for tests in the shortest form.
-func plain(v float64) string { return fmt.Sprintf("%g", v) }
+// formatNumber formats a number for tests in the shortest form.
+func formatNumber(v float64) string { return fmt.Sprintf("%g", v) }
 
-// TestAxesAreDividedAsPeopleCount checks the labels of linear, logarithmic, time and percentile axes.
-func TestAxesAreDividedAsPeopleCount(t *testing.T) {
+// TestAxesHaveRoundLabels expects round numbers as labels of linear, logarithmic, time and percentile axes.
+func TestAxesHaveRoundLabels(t *testing.T) {
 	for _, c := range []struct {
 		scale    Scale
 		from, to float64
@@ -33,12 +33,12 @@ func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 		{Nines, 0, 99.9999999, 6, false, "50 90 99 99.9 99.99 99.999 99.9999 99.99999"},
 		{Linear, math.Inf(1), math.Inf(-1), 4, true, "0 0.25 0.5 0.75 1"},
 	} {
-		r := newRuler(Axis{Scale: c.scale}, span{c.from, c.to}, c.n, c.widen)
+		r := newAxisScale(Axis{Scale: c.scale}, span{c.from, c.to}, c.n, c.widen)
 		var got []string
 		last := -1.0
 		for _, tick := range r.ticks {
-			got = append(got, plain(math.Round(tick.at*1e6)/1e6))
-			if at := r.place(tick.at); at <= last || at > 1 {
+			got = append(got, formatNumber(math.Round(tick.at*1e6)/1e6))
+			if at := r.position(tick.at); at <= last || at > 1 {
 				t.Errorf("scale %d, %g to %g: %g lies at %g, after %g", c.scale, c.from, c.to, tick.at, at, last)
 			} else {
 				last = at
@@ -50,9 +50,9 @@ func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 	}
 }
 
-// TestGapsStayGaps draws a line with a missing point, and expects a gap in the line.
-func TestGapsStayGaps(t *testing.T) {
-	d := Chart{X: Axis{Name: "x", Format: plain, From: 0, To: 3}, Y: Axis{Format: plain}, Lines: []Line{
+// TestMissingPointIsGap draws a line with a missing point, and expects a gap in the line.
+func TestMissingPointIsGap(t *testing.T) {
+	d := Chart{X: Axis{Name: "x", Format: formatNumber, From: 0, To: 3}, Y: Axis{Format: formatNumber}, Lines: []Line{
 		{Name: "a", Filled: true, Points: []Point{{0, 1}, {1, 2}, {2, Gap()}, {3, 2}}},
 		{Name: "b", Points: []Point{{1, 1}}},
 	}}.Draw()
@@ -74,11 +74,11 @@ func TestGapsStayGaps(t *testing.T) {
 	}
 }
 
-// Names beside lines with equal ends are written one below the other, in the order of the ends.
-func TestNamesDoNotCoverEachOther(t *testing.T) {
-	c := Chart{X: Axis{Format: plain}, Y: Axis{Format: plain, From: 0, To: 100}}
+// TestLineNamesDoNotOverlap expects the names of lines with equal ends one below the other, in order.
+func TestLineNamesDoNotOverlap(t *testing.T) {
+	c := Chart{X: Axis{Format: formatNumber}, Y: Axis{Format: formatNumber, From: 0, To: 100}}
 	for i, end := range []float64{0, 1, 2, 100, 99} {
-		c.Lines = append(c.Lines, Line{Name: plain(float64(i)), Points: []Point{{0, 0}, {1, end}}})
+		c.Lines = append(c.Lines, Line{Name: formatNumber(float64(i)), Points: []Point{{0, 0}, {1, end}}})
 	}
 	d := c.Draw()
 	for i, a := range d.Curves {
@@ -96,12 +96,12 @@ func TestNamesDoNotCoverEachOther(t *testing.T) {
 	}
 }
 
-// TestTemplateTakesADrawing executes the HTML template with a chart, and expects its title and data in the result. The
-// title must be escaped.
-func TestTemplateTakesADrawing(t *testing.T) {
+// TestTemplateShowsDrawing executes the HTML template with a chart, and expects its title and data in the
+// result. The title must be escaped.
+func TestTemplateShowsDrawing(t *testing.T) {
 	set := template.Must(template.New("").Parse(Template()))
 	var b strings.Builder
-	d := Chart{ID: "one", Title: "Title <b>", Summary: "what it shows", X: Axis{Name: "time", Format: plain}, Y: Axis{Format: plain},
+	d := Chart{ID: "one", Title: "Title <b>", Summary: "what it shows", X: Axis{Name: "time", Format: formatNumber}, Y: Axis{Format: formatNumber},
 		Lines: []Line{{Name: "a", Tone: "blue", Points: []Point{{0, 1}, {1, 2}}}}, Bands: []Band{{Name: "p", From: 0, To: 1}}, Marks: []Mark{{Sign: "A", Tone: "struck", At: 0.5}}, Wide: true}.Draw()
 	if err := set.ExecuteTemplate(&b, "chart", d); err != nil {
 		t.Fatal(err)
@@ -113,10 +113,10 @@ func TestTemplateTakesADrawing(t *testing.T) {
 	}
 }
 
-// TestSignsDoNotCoverEachOther draws signs of nearly equal moments, and expects all signs to be readable. The signs
-// are side by side, and each has a line.
-func TestSignsDoNotCoverEachOther(t *testing.T) {
-	c := Chart{X: Axis{Format: plain, From: 0, To: 100}, Y: Axis{Format: plain}}
+// TestMarksDoNotOverlap draws marks of nearly equal times, and expects all marks to be readable. The signs are
+// side by side, and each has a line.
+func TestMarksDoNotOverlap(t *testing.T) {
+	c := Chart{X: Axis{Format: formatNumber, From: 0, To: 100}, Y: Axis{Format: formatNumber}}
 	for i, at := range []float64{50, 10, 10, 11, 30, 200} {
 		c.Marks = append(c.Marks, Mark{Sign: string(rune('A' + i)), At: at})
 	}

@@ -22,8 +22,8 @@ type Drawing struct {
 	Chart
 	Across, Up []Label
 	Curves     []Curve
-	Stretches  []Stretch
-	Moments    []Moment
+	Stretches  []DrawnBand
+	Moments    []DrawnMark
 	Head       []string
 	Rows       []Row
 }
@@ -44,16 +44,16 @@ type Curve struct {
 	At         float64 // of its name, which stands beside its end
 }
 
-// Stretch is a band in a drawing, that is, a named range of the horizontal axis. Room names the least width that has
+// DrawnBand is a band in a drawing, a named range of the horizontal axis. Room names the least width that has
 // space for its name: any, wide or none.
-type Stretch struct {
+type DrawnBand struct {
 	Band
 	Start, Width float64
 	Room         string
 }
 
-// Moment is a marked moment in a drawing, with its place on the horizontal axis in percent.
-type Moment struct {
+// DrawnMark is a marked time in a drawing, with its position on the horizontal axis in percent.
+type DrawnMark struct {
 	Mark
 	At float64
 }
@@ -67,57 +67,58 @@ type Row struct {
 // Draw computes the positions of all parts of the chart.
 func (c Chart) Draw() Drawing {
 	d := Drawing{Chart: c}
-	xs, ys := c.ranges()
-	across, up := newRuler(c.X, xs, 6, false), newRuler(c.Y, ys, 4, true)
-	d.label(across, up)
+	xs, ys := c.valueRanges()
+	across, up := newAxisScale(c.X, xs, 6, false), newAxisScale(c.Y, ys, 4, true)
+	d.addAxisLabels(across, up)
 	for _, l := range c.Lines {
-		d.Curves = append(d.Curves, l.curve(across, up))
+		d.Curves = append(d.Curves, l.toCurve(across, up))
 	}
 	for _, b := range c.Bands {
-		from, to := 100*across.place(b.From), 100*across.place(b.To)
+		from, to := 100*across.position(b.From), 100*across.position(b.To)
 		if to > from {
-			d.Stretches = append(d.Stretches, Stretch{b, round(from), round(to - from), room(b.Name, to-from, c.Wide)})
+			d.Stretches = append(d.Stretches, DrawnBand{b, round(from), round(to - from), bandNameClass(b.Name, to-from, c.Wide)})
 		}
 	}
-	d.marks(across, xs)
-	d.spreadNames()
-	d.table(across)
+	d.placeMarks(across, xs)
+	d.separateNames()
+	d.addTable(across)
 	return d
 }
 
 // signRoom is the width of one letter of a sign on a narrow screen, in percent of the drawing.
 const signRoom = 2.5
 
-// marks computes where the short signs of marked moments stand on the horizontal axis. Signs without room beside the
-// sign before them stand together.
-func (d *Drawing) marks(across ruler, x span) {
+// placeMarks computes the positions of the marks on the horizontal axis. Signs without room beside the sign
+// before them stand together.
+func (d *Drawing) placeMarks(across axisScale, x span) {
 	marks := slices.SortedStableFunc(slices.Values(d.Marks), func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
 	last := -1 // with a sign
 	for _, m := range marks {
 		if m.At < x.from || m.At > x.to {
 			continue
 		}
-		at := round(100 * across.place(m.At))
+		at := round(100 * across.position(m.At))
 		if last >= 0 && at-d.Moments[last].At < signRoom*float64(len(d.Moments[last].Sign)+len(m.Sign)+1)/2 {
 			d.Moments[last].Sign += " " + m.Sign
 			m.Sign = ""
 		} else {
 			last = len(d.Moments)
 		}
-		d.Moments = append(d.Moments, Moment{m, at})
+		d.Moments = append(d.Moments, DrawnMark{m, at})
 	}
 }
 
-func (d *Drawing) label(across, up ruler) {
+// addAxisLabels adds the labels of both axes to the drawing.
+func (d *Drawing) addAxisLabels(across, up axisScale) {
 	for i, t := range across.ticks {
-		l := Label{At: round(100 * across.place(t.at)), Text: d.X.Format(t.at), Odd: i%2 == 1}
+		l := Label{At: round(100 * across.position(t.at)), Text: d.X.Format(t.at), Odd: i%2 == 1}
 		if l.At > 97 {
 			l.Edge = "last"
 		}
 		d.Across = append(d.Across, l)
 	}
 	for _, t := range up.ticks {
-		l := Label{At: round(100 - 100*up.place(t.at))}
+		l := Label{At: round(100 - 100*up.position(t.at))}
 		switch {
 		case t.label && t.at == 0:
 			l.Text = "0"
@@ -128,9 +129,9 @@ func (d *Drawing) label(across, up ruler) {
 	}
 }
 
-// room returns the CSS class for the screen widths at which a band name is shown. The class is "wide" if the name fits
-// on a wide screen, and "any" if it fits on a phone too.
-func room(name string, percent float64, chart bool) string {
+// bandNameClass returns the CSS class for the screen widths at which a band name is shown. The class is "wide"
+// if the name fits on a wide screen, and "any" if it fits on a phone too.
+func bandNameClass(name string, percent float64, chart bool) string {
 	need := 7*float64(len([]rune(name))) + 6 // pixels
 	switch {
 	case name == "" || !chart:
@@ -143,9 +144,9 @@ func room(name string, percent float64, chart bool) string {
 	return "none"
 }
 
-// curve returns the SVG paths through all points of a line. The paths are interrupted at gaps. The name of the line
+// toCurve returns the SVG paths through all points of a line. The paths are interrupted at gaps. The name of the line
 // is at the height of its end.
-func (l Line) curve(across, up ruler) Curve {
+func (l Line) toCurve(across, up axisScale) Curve {
 	p := Curve{Line: l, At: 50}
 	var line, area, dots strings.Builder
 	open := false
@@ -157,11 +158,11 @@ func (l Line) curve(across, up ruler) Curve {
 		open = false
 	}
 	for _, v := range l.Points {
-		if absent(v.Y) {
+		if isMissing(v.Y) {
 			shut()
 			continue
 		}
-		x, y := number(1000*across.place(v.X)), number(1000-1000*up.place(v.Y))
+		x, y := number(1000*across.position(v.X)), number(1000-1000*up.position(v.Y))
 		command := "L"
 		if !open {
 			command, first = "M", x
@@ -169,7 +170,7 @@ func (l Line) curve(across, up ruler) Curve {
 		line.WriteString(command + x + " " + y)
 		area.WriteString(command + x + " " + y)
 		dots.WriteString("M" + x + " " + y + "h0")
-		open, last, p.At = true, x, 100-100*up.place(v.Y)
+		open, last, p.At = true, x, 100-100*up.position(v.Y)
 	}
 	shut()
 	p.Path = line.String()

@@ -208,15 +208,15 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	changes := make([]string, len(applied.Outcomes))
 	wide := 0
 	for i, o := range applied.Outcomes {
-		changes[i] = screen.Clean(resourceRefText(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name)) + " " + resourceChangeText(o, applied.DryRun))
+		changes[i] = screen.CleanLine(resourceRefText(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name)) + " " + resourceChangeText(o, applied.DryRun))
 		wide = max(wide, screen.TextWidth(changes[i]))
 	}
 	for i, o := range applied.Outcomes {
 		line := changes[i]
-		line += textWhen(o.Note != "", screen.PadToColumn(changes[i], wide+3)+c.Commands(o.Note))
+		line += textIf(o.Note != "", screen.PadToColumn(changes[i], wide+3)+c.ReplaceProgramName(o.Note))
 		c.Printf("%s\n", line)
 		for _, w := range o.Warnings {
-			c.Printf("  %s %s\n", screen.Warning, c.Commands(w))
+			c.Printf("  %s %s\n", screen.Warning, c.ReplaceProgramName(w))
 		}
 	}
 	printNewlyNotifiedProblems(c, applied)
@@ -246,12 +246,12 @@ func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
 	if all := u.Gets + u.Loses + u.Changes; all > len(u.Nodes) {
 		text += ", …"
 	}
-	c.Printf("%s\n", screen.Clean(resourceRefText(u.Kind, u.Namespace, u.Name)+" "+strings.Join(parts, ", ")+": "+text))
+	c.Printf("%s\n", screen.CleanLine(resourceRefText(u.Kind, u.Namespace, u.Name)+" "+strings.Join(parts, ", ")+": "+text))
 	for _, line := range u.Differences {
-		c.Printf("    %s\n", screen.Clean(line))
+		c.Printf("    %s\n", screen.CleanLine(line))
 	}
 	if len(u.Steps) > 0 {
-		c.Printf("    in steps: %s\n", screen.Clean(strings.Join(u.Steps, ", ")))
+		c.Printf("    in steps: %s\n", screen.CleanLine(strings.Join(u.Steps, ", ")))
 	}
 }
 
@@ -289,7 +289,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 			text += fmt.Sprintf(" of %d of them", told)
 		}
 		if told > 0 {
-			text += textWhen(!applied.DryRun, " at "+c.TimeOfDay(t.At)) + ", in one message"
+			text += textIf(!applied.DryRun, " at "+c.TimeOfDay(t.At)) + ", in one message"
 		}
 		if through := strings.Join(handlers, ", "); t.Notified == t.Problems {
 			text += ": already notified through " + through
@@ -298,14 +298,14 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 		}
 		switch {
 		case told > 0 && applied.DryRun:
-			text += textWhen(c.cmd.Flags().Lookup("only-new") != nil, "; to notify nobody of them: --only-new")
+			text += textIf(c.cmd.Flags().Lookup("only-new") != nil, "; to notify nobody of them: --only-new")
 		case applied.DryRun || t.OnHold == 0:
 		case told == 0 && t.Notified == 0:
 			text += "; the reason, and the command that notifies: muster why NODE/CHECK"
 		default:
 			text += "; the reason for the others: muster why NODE/CHECK"
 		}
-		c.Wrapf(2, "%s", c.Commands(text))
+		c.Wrapf(2, "%s", c.ReplaceProgramName(text))
 	}
 	if applied.TakenLate {
 		c.Wrapf(2, "! history is behind: handlers are notified of the open problems that this change affects after history has caught up (muster status)")
@@ -315,7 +315,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 // resourceChangeText returns the change of a resource in words, such as "created" or "would be renamed shop01"
 func resourceChangeText(o v1.Outcome, dryRun bool) string {
 	op := o.Op
-	op += textWhen(o.Was != "", " "+o.Name)
+	op += textIf(o.Was != "", " "+o.Name)
 	if dryRun && o.Op != "unchanged" {
 		return "would be " + op
 	}
@@ -347,7 +347,7 @@ func printResourcesToPrune(c *commandCall, planned v1.Applied, owner string) {
 	var lines []string
 	for _, o := range planned.Outcomes {
 		if o.Op == "deleted" {
-			lines = append(lines, screen.Clean("  "+resourceRefText(o.Kind, o.Namespace, o.Name)+"   "+o.Note))
+			lines = append(lines, screen.CleanLine("  "+resourceRefText(o.Kind, o.Namespace, o.Name)+"   "+o.Note))
 		}
 	}
 	if len(lines) > 0 {

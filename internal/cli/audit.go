@@ -48,7 +48,7 @@ func auditCommand(s *commandLine) *cobra.Command {
 			return err
 		},
 		run: func(c *commandCall) error {
-			namespace := textWhen(!c.allNamespaces, c.namespace)
+			namespace := textIf(!c.allNamespaces, c.namespace)
 			if at, bare, named := strings.Cut(name, "/"); named {
 				if err := c.checkNamespaceFlag(at, name); err != nil {
 					return err
@@ -79,8 +79,8 @@ func auditCommand(s *commandLine) *cobra.Command {
 
 // noChangesText returns the line that muster audit prints if no changes are recorded.
 func noChangesText(kind, namespace, name string) string {
-	return "no recorded changes" + textWhen(kind != "", " of "+strings.TrimSuffix(resourceRefText(kind, "", name), "/")) +
-		textWhen(namespace != "", " in namespace "+namespace)
+	return "no recorded changes" + textIf(kind != "", " of "+strings.TrimSuffix(resourceRefText(kind, "", name), "/")) +
+		textIf(namespace != "", " in namespace "+namespace)
 }
 
 // groupChangesByRevision groups audit records by revision of the declared resources. The changes of one command so
@@ -122,12 +122,12 @@ func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most
 
 // changeAuthor formats user, address and owner of an audit record, such as "pipeline from 10.0.0.7 for team-a".
 func changeAuthor(c v1.Change) string {
-	return c.User + textWhen(c.Address != "" && c.Address != "local", " from "+c.Address) + textWhen(c.Owner != "", " for "+c.Owner)
+	return c.User + textIf(c.Address != "" && c.Address != "local", " from "+c.Address) + textIf(c.Owner != "", " for "+c.Owner)
 }
 
 // appendReason appends the recorded reason of a change to a text.
 func appendReason(text string, c v1.Change) string {
-	return text + textWhen(c.Message != "", ": "+c.Message)
+	return text + textIf(c.Message != "", ": "+c.Message)
 }
 
 // changeText formats an audit record as one line. Example: "admin from 10.0.0.7 updated check/disk: less noise".
@@ -144,7 +144,7 @@ func changeActionText(c v1.Change) string {
 	if c.Was != "" {
 		return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Was) + " to " + c.Name
 	}
-	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textWhen(c.More > 0, fmt.Sprintf(" and %d more", c.More))
+	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textIf(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
 // printPatch prints the differences of a change (a unified diff) in colours. Lines with file names are left out.
@@ -185,10 +185,10 @@ func whyCommand(s *commandLine) *cobra.Command {
 
 // printCheckTrace prints the trace of a check on a node. Below each step stand its causes, indented.
 func printCheckTrace(c *commandCall, trace v1.Trace) {
-	c.Printf("%s in namespace %s\n\n", trace.Node+textWhen(trace.Check != "", "/"+trace.Check), trace.Namespace)
+	c.Printf("%s in namespace %s\n\n", trace.Node+textIf(trace.Check != "", "/"+trace.Check), trace.Namespace)
 	last := ""
 	for _, link := range trace.Links {
-		printTraceStep(c, fmt.Sprintf("%-10s", textWhen(link.Name != last, link.Name)), link)
+		printTraceStep(c, fmt.Sprintf("%-10s", textIf(link.Name != last, link.Name)), link)
 		last = link.Name
 	}
 	for _, text := range definitionTexts(trace.Definition) {

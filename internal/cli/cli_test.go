@@ -50,7 +50,8 @@ func TestLintReportsEveryFlaw(t *testing.T) {
 	}
 }
 
-// TestLintNotesSensuKinds lints a file with Sensu kinds, and expects one note with a link to the documentation.
+// TestLintNotesSensuKinds lints a file with Sensu resources, and expects one note with a link to the
+// documentation.
 func TestLintNotesSensuKinds(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "old.yaml")
@@ -73,8 +74,8 @@ func TestLintNotesSensuKinds(t *testing.T) {
 	}
 }
 
-// TestExplainCommand runs muster explain for a field and an unknown kind, and expects the right texts. For the unknown
-// kind, it suggests the nearest kind.
+// TestExplainCommand expects muster explain to document a field, and to suggest the nearest kind for an unknown
+// kind. For the unknown kind, it suggests the nearest kind.
 func TestExplainCommand(t *testing.T) {
 	code, stdout, _ := runCommandLine(t, "", "explain", "check.alert")
 	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {
@@ -86,9 +87,9 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestDoctorTakesServerSettings runs muster doctor, and expects the settings of the running server. Flags or another
-// data folder come before them.
-func TestDoctorTakesServerSettings(t *testing.T) {
+// TestDoctorReadsServerSettings runs muster doctor, and expects the command to use the settings of the running
+// server. Flags or another data folder come before them.
+func TestDoctorReadsServerSettings(t *testing.T) {
 	own, other := t.TempDir(), t.TempDir()
 	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}
 	admin := httptest.NewServer(admin.Handler(admin.Options{Settings: settings, Gatherer: prometheus.NewRegistry(), Queues: &queue.Registry{}}))
@@ -106,14 +107,14 @@ func TestDoctorTakesServerSettings(t *testing.T) {
 		{"another folder", other, []string{"data"}, doctor.Target{Data: other, Journal: "/here", Budget: 4 << 30}},
 	} {
 		p := doctor.Target{Data: c.data, Journal: "/here", Budget: 4 << 30}
-		takeServerSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
+		readServerSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
 		if p.Data != c.want.Data || p.Journal != c.want.Journal || p.Budget != c.want.Budget {
 			t.Errorf("%s: %+v, want %+v", c.name, p, c.want)
 		}
 	}
 	admin.Close()
 	p := doctor.Target{Data: own, Budget: 4 << 30}
-	takeServerSettings(t.Context(), running, &p, func(string) bool { return false })
+	readServerSettings(t.Context(), running, &p, func(string) bool { return false })
 	if p.Data != own || p.Journal != "" || p.Budget != 4<<30 {
 		t.Errorf("no server: %+v", p)
 	}

@@ -67,7 +67,7 @@ func (s *commandLine) buildCommand(d command) *cobra.Command {
 	}
 	format := screen.Narrow
 	if !d.noFormat {
-		screen.FormatFlag(c, &format, d.formats...)
+		screen.AddFormatFlag(c, &format, d.formats...)
 	}
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		x := &commandCall{commandLine: s, Screen: s.screen(), ctx: c.Context(), cmd: c, args: args}
@@ -143,8 +143,8 @@ func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) fun
 	}
 }
 
-// forEachArgument returns the run function of a command that handles its arguments one by one. After each argument it
-// prints the text done.
+// forEachArgument returns the run function of a command that processes its arguments one by one. After each
+// argument it prints the text done.
 func forEachArgument(do func(*commandCall, string) error, done string) func(*commandCall) error {
 	return func(c *commandCall) error {
 		for _, arg := range c.args {
@@ -157,8 +157,8 @@ func forEachArgument(do func(*commandCall, string) error, done string) func(*com
 	}
 }
 
-// textWhen returns a text if show is true, and an empty text otherwise.
-func textWhen(show bool, text string) string {
+// textIf returns the text if a condition is true, and an empty text otherwise.
+func textIf(show bool, text string) string {
 	if show {
 		return text
 	}
@@ -233,13 +233,13 @@ func (l listOutput[T]) print(c *commandCall) error {
 		return c.WriteValue(l.value)
 	}
 	if len(l.items) == 0 && l.empty != "" {
-		c.Wrapf(2, "%s", c.Commands(l.empty))
+		c.Wrapf(2, "%s", c.ReplaceProgramName(l.empty))
 	} else if err := screen.NewTable(l.items, l.columns, l.row).Write(c.Screen); err != nil {
 		return err
 	}
 	for _, note := range l.notes {
 		if note != "" {
-			c.Wrapf(2, "%s", c.Commands(note))
+			c.Wrapf(2, "%s", c.ReplaceProgramName(note))
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 
 // getCompliance lists policy directives on nodes with the outcome of their last runs, least compliant first
 func getCompliance(c *commandCall, names []string, g *getFlags) error {
-	namespace, err := c.takeNamespace(&g.node)
+	namespace, err := c.cutNamespacePrefix(&g.node)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 		return err
 	}
 	if filter.Directive != "" && filter.Node != "" && len(items) == 0 && len(names) == 1 {
-		return model.Errorf(model.NotFound, "directive %s is not on node %s", filter.Directive, filter.Node).
+		return model.Errorf(model.NotFound, "directive %s is not assigned to node %s", filter.Directive, filter.Node).
 			WithHint("see why: muster why %s/%s", filter.Node, filter.Directive)
 	}
 	slices.SortStableFunc(items, func(a, b v1.Compliance) int { return cmp.Compare(percentOf(a.Percent), percentOf(b.Percent)) })
@@ -58,11 +58,11 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 		empty = "no directives match"
 	}
 	return listOutput[v1.Compliance]{
-		value: v1.ComplianceList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
+		value: v1.ComplianceList{Items: items, Next: next}, items: items, notes: []string{textIf(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
 		empty:   empty,
 		columns: screen.SplitColumns("NAMESPACE|NODE|DIRECTIVE|MODE|COMPLIANCE|STATUS|LAST RUN").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(i v1.Compliance) []any {
-			return []any{i.Namespace, i.Node, i.Directive, i.Mode, percentText(i.Percent), complianceCell(i.Status, i.Counts), cmp.Or(textWhen(!i.Run.IsZero(), c.AgeText(i.Run)), "-")}
+			return []any{i.Namespace, i.Node, i.Directive, i.Mode, percentText(i.Percent), complianceCell(i.Status, i.Counts), cmp.Or(textIf(!i.Run.IsZero(), c.AgeText(i.Run)), "-")}
 		},
 	}.print(c)
 }
@@ -127,7 +127,7 @@ func describeCompliance(c *commandCall, name string) error {
 		return err
 	}
 	if len(l.Items) == 0 {
-		return model.Errorf(model.NotFound, "directive %s is not on node %s", directive, n.node).WithHint("list its directives: muster get compliance %s", n.node)
+		return model.Errorf(model.NotFound, "directive %s is not assigned to node %s", directive, n.node).WithHint("list its directives: muster get compliance %s", n.node)
 	}
 	one := &l.Items[0]
 	c.printField("directive", "%s", one.Directive)
@@ -145,10 +145,10 @@ func describeCompliance(c *commandCall, name string) error {
 		c.printField("waiver", "%s; expires %s", one.Waivers[i].Text(), c.TimeAndAge(one.Waivers[i].Expires))
 	}
 	for _, b := range one.Blocks {
-		c.printField("block", "%s  %s  %s%s", b.Name, b.Reporting, percentText(b.Percent), textWhen(len(b.Counts) > 0, ": "+countsText(b.Counts)))
+		c.printField("block", "%s  %s  %s%s", b.Name, b.Reporting, percentText(b.Percent), textIf(len(b.Counts) > 0, ": "+countsText(b.Counts)))
 	}
 	for _, x := range one.Components {
-		c.printField("component", "%s  %s%s%s%s", x.Name, x.Status, textWhen(x.Waiver != "", " by "+x.Waiver), textWhen(x.Mode != one.Mode && x.Waiver == "", " ("+x.Mode+")"), textWhen(x.Message != "", ": "+x.Message))
+		c.printField("component", "%s  %s%s%s%s", x.Name, x.Status, textIf(x.Waiver != "", " by "+x.Waiver), textIf(x.Mode != one.Mode && x.Waiver == "", " ("+x.Mode+")"), textIf(x.Message != "", ": "+x.Message))
 	}
 	return nil
 }
@@ -221,7 +221,8 @@ func complianceCommand(s *commandLine) *cobra.Command {
 	return c
 }
 
-// sumCounts returns the numbers of compliant and of other components, without pending and waived components.
+// sumCounts returns the number of compliant components and of other components, without pending and waived
+// components.
 func sumCounts(counts map[string]int) (compliant, other int) {
 	for name, n := range counts {
 		switch name {
@@ -285,7 +286,7 @@ func reportComplianceDays(c *commandCall, period *timeRange) error {
 		empty:   "history has no directive runs in this period",
 		columns: screen.SplitColumns("DAY|COMPONENTS|COMPLIANCE|DRIFTED|REPAIRED|REMEDIATED|AFTER|INTENDED"),
 		row: func(i v1.ComplianceDay) []any {
-			after := textWhen(i.Remediated > 0, model.Duration(time.Duration(i.RemediationSeconds)*time.Second).String())
+			after := textIf(i.Remediated > 0, model.Duration(time.Duration(i.RemediationSeconds)*time.Second).String())
 			return []any{i.Day, i.Components, percentText(i.Percent), i.Drifted, i.Repaired, i.Remediated, cmp.Or(after, "-"), i.Intended}
 		},
 		notes: []string{"days are UTC. Drifted: no longer compliant under the same declaration; after: the mean time until remediated; intended: changed with its declaration or mode"},

@@ -18,7 +18,7 @@ func contextListCommand(s *commandLine) *cobra.Command {
 				value: list, items: list, columns: screen.SplitColumns("IN USE|NAME|SERVER|USER|NAMESPACE"),
 				empty: "no contexts. Log in: muster login https://HOST:8443",
 				row: func(x client.NamedContext) []any {
-					return []any{textWhen(x.Current, "*"), x.Name, x.Server, x.User, x.Namespace}
+					return []any{textIf(x.Current, "*"), x.Name, x.Server, x.User, x.Namespace}
 				},
 			}, err
 		}),

@@ -173,7 +173,7 @@ func fetchAdminPage(ctx context.Context, url string) ([]byte, error) {
 // doctorFindings returns the findings of muster doctor as a file of the bundle.
 func (b *bundleWriter) doctorFindings(ctx context.Context) ([]byte, error) {
 	p := doctor.Target{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.target.Server, CA: []byte(b.target.CA)}
-	takeServerSettings(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
+	readServerSettings(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
 	var out bytes.Buffer
 	err := printFindings(&screen.Screen{Out: &out}, doctor.Examine(ctx, p))
 	return out.Bytes(), err
@@ -300,8 +300,8 @@ func (p *bundleFile) fetchContent(ctx context.Context) {
 func bundleReadme(title string, at time.Time, parts []bundleFile) []byte {
 	missing, here := "", ""
 	for _, p := range parts {
-		missing += textWhen(p.missing != "", fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     ")))
-		here += textWhen(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.Description))
+		missing += textIf(p.missing != "", fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     ")))
+		here += textIf(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.Description))
 	}
 	if missing != "" {
 		missing = "MISSING\n" + missing + "\n"

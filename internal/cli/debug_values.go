@@ -112,7 +112,7 @@ func compareValueLoads(before, now *v1.ValueLoad, most int) *valueRates {
 // printValueRates prints the load of the pipeline of values.
 func printValueRates(c *commandCall, r *valueRates) error {
 	stage := func(s stageRate) []any { return []any{s.Name, strconv.FormatFloat(s.PerSecond, 'f', 0, 64), s.Total} }
-	worker := func(w workerLoad) []any { return []any{w.Number, percentOfOne(w.CPU), w.Queued} }
+	worker := func(w workerLoad) []any { return []any{w.Number, cpuPercentText(w.CPU), w.Queued} }
 	err := screen.NewTable(r.Stages, screen.SplitColumns("STAGE|PER SECOND|TOTAL"), stage).Write(c.Screen)
 	c.Printf("\n")
 	err = errors.Join(err, screen.NewTable(r.Workers, screen.SplitColumns("WORKER|BUSY|QUEUED"), worker).Write(c.Screen))
@@ -131,7 +131,7 @@ func printValueRates(c *commandCall, r *valueRates) error {
 // costRow returns the table cells of one cost, of an item, a step, a trigger or a node.
 func costRow(cost valueCost) []any {
 	each := time.Duration(cost.Seconds * 1e9).Round(10 * time.Nanosecond)
-	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), percentOfOne(cost.CPU), each}
+	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), cpuPercentText(cost.CPU), each}
 }
 
 // costName returns TEMPLATE:NAME for an item, step or trigger, and NAME for a node.
@@ -142,5 +142,5 @@ func costName(template, name string) string {
 	return template + ":" + name
 }
 
-// percentOfOne formats a share of one CPU core in percent.
-func percentOfOne(share float64) string { return fmt.Sprintf("%.1f %%", share*100) }
+// cpuPercentText formats a share of one CPU core in percent.
+func cpuPercentText(share float64) string { return fmt.Sprintf("%.1f %%", share*100) }

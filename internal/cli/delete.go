@@ -109,7 +109,7 @@ func (f *deleteFlags) resourcesToDelete(c *commandCall) (refs []v1.Ref, err erro
 		return nil, err
 	}
 	for i := range refs {
-		if k, _ := c.Kinds.Of(refs[i].Kind); k.Namespaced {
+		if k, _ := c.Kinds.Lookup(refs[i].Kind); k.Namespaced {
 			refs[i].Namespace = cmp.Or(refs[i].Namespace, c.objectNamespace())
 		}
 	}

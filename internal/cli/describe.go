@@ -46,7 +46,7 @@ func describeCommand(s *commandLine) *cobra.Command {
 
 // printField writes one field, its name and value, in the output of muster describe
 func (c *commandCall) printField(name, format string, args ...any) {
-	c.Field(fieldColumns, name, format, args...)
+	c.WriteField(fieldColumns, name, format, args...)
 }
 
 // printNonEmptyField prints one field in the output of muster describe, unless its value is empty
@@ -58,7 +58,7 @@ func (c *commandCall) printNonEmptyField(name, text string) {
 
 // printItem writes one list item below a title in the output of muster describe
 func (c *commandCall) printItem(name, format string, args ...any) {
-	c.Field(fieldColumns+2, "  "+name, format, args...)
+	c.WriteField(fieldColumns+2, "  "+name, format, args...)
 }
 
 // describeResource prints a resource for muster describe. It prints its fields, effect, related events or nodes,
@@ -94,13 +94,13 @@ func describeResource(c *commandCall, k kind.Kind, name string) error {
 }
 
 // describeDeclared prints the nodes of a declared resource, and the details that its kind defines.
-func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
+func describeDeclared(c *commandCall, k kind.Kind, view kind.ResourceView) (err error) {
 	r := view.Resource
 	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, r.Metadata.Namespace, r.Metadata.Name); err != nil {
 		return err
 	}
 	c.Printf("%s\n\n", resourceTitle(r))
-	c.printNonEmptyField("namespace", textWhen(k.Namespaced, r.Metadata.Namespace))
+	c.printNonEmptyField("namespace", textIf(k.Namespaced, r.Metadata.Namespace))
 	c.printNonEmptyField("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
 		c.printField("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
@@ -114,7 +114,7 @@ func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
 
 // resourceTitle returns the kind, namespace and name of a resource, and its display name if one is declared.
 func resourceTitle(r *model.Resource) string {
-	return resourceRefText(r.Kind, r.Metadata.Namespace, r.Metadata.Name) + textWhen(r.Metadata.DisplayName != "", " ("+r.Metadata.DisplayName+")")
+	return resourceRefText(r.Kind, r.Metadata.Namespace, r.Metadata.Name) + textIf(r.Metadata.DisplayName != "", " ("+r.Metadata.DisplayName+")")
 }
 
 // describeRelated lists the events or nodes that belong to a resource, worst first.
@@ -135,7 +135,7 @@ func describeRelated(c *commandCall, k kind.Kind, namespace, name string) error 
 		}
 		c.Printf("\nnodes, worst first\n")
 		left := l.Total - len(l.Items)
-		more := textWhen(left > 0, fmt.Sprintf("%d more: muster get nodes --group %s", left, name))
+		more := textIf(left > 0, fmt.Sprintf("%d more: muster get nodes --group %s", left, name))
 		return nodeList(c, l, "", more).print(c)
 	default:
 		return nil
@@ -148,7 +148,7 @@ func describeRelated(c *commandCall, k kind.Kind, namespace, name string) error 
 		return err
 	}
 	c.Printf("\nevents, worst first\n")
-	more := textWhen(l.Next != "", "for more: muster get events "+flag)
+	more := textIf(l.Next != "", "for more: muster get events "+flag)
 	return eventList(c, l, &getFlags{}, more).print(c)
 }
 
@@ -266,9 +266,9 @@ func printEventFields(c *commandCall, e *v1.Event) {
 	if e.Status != model.OK {
 		c.printField("severity", "%s", e.Severity)
 	}
-	c.printNonEmptyField("expired", textWhen(e.Expired, "yes: no result arrived within the TTL"))
+	c.printNonEmptyField("expired", textIf(e.Expired, "yes: no result arrived within the TTL"))
 	c.printField("received", "%s", c.TimeAndAge(e.Received))
-	c.printField("executed", "%s", c.TimeAndAge(e.Executed)+textWhen(e.Duration > 0, ", took "+e.Duration.String())+textWhen(e.RanBy != "", ", by "+e.RanBy))
+	c.printField("executed", "%s", c.TimeAndAge(e.Executed)+textIf(e.Duration > 0, ", took "+e.Duration.String())+textIf(e.RanBy != "", ", by "+e.RanBy))
 	c.printField("since", "%s", c.TimeAndAge(e.Changed))
 	c.printField("last OK", "%s", c.TimeAndAge(e.LastOK))
 	c.printField("occurrences", "%d in a row", e.Occurrences)
@@ -295,8 +295,8 @@ const shownValues = 20
 // printHooks writes the outputs of hooks and the metric values that came with the last result.
 func printHooks(c *commandCall, e *v1.Event) {
 	for _, h := range e.Hooks {
-		status := textWhen(h.Status != model.OK, ", "+h.Status.String())
-		printOutput(c, screen.Clean(fmt.Sprintf("hook %s (took %s%s)", h.Name, h.Duration, status)), h.Output)
+		status := textIf(h.Status != model.OK, ", "+h.Status.String())
+		printOutput(c, screen.CleanLine(fmt.Sprintf("hook %s (took %s%s)", h.Name, h.Duration, status)), h.Output)
 	}
 	if len(e.Values) == 0 {
 		return
@@ -307,7 +307,7 @@ func printHooks(c *commandCall, e *v1.Event) {
 			c.Printf("  and %d more: muster get event %s/%s -o yaml\n", len(e.Values)-i, e.Node, e.Check)
 			break
 		}
-		c.Printf("  %s = %v\n", v.Name+textWhen(len(v.Tags) > 0, "{"+labelText(v.Tags)+"}"), v.Value)
+		c.Printf("  %s = %v\n", v.Name+textIf(len(v.Tags) > 0, "{"+labelText(v.Tags)+"}"), v.Value)
 	}
 }
 
@@ -315,7 +315,7 @@ func printHooks(c *commandCall, e *v1.Event) {
 // printed, each with its end.
 func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
-		text := ack.By + ", " + c.TimeAndAge(ack.At) + textWhen(ack.Note != "", ": "+ack.Note)
+		text := ack.By + ", " + c.TimeAndAge(ack.At) + textIf(ack.Note != "", ": "+ack.Note)
 		switch {
 		case ack.Until.IsZero():
 		case ack.Active(c.Now()):
@@ -326,13 +326,13 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 		c.printField("acknowledged", "%s", text)
 	}
 	for i := range holds {
-		c.printField(fieldNameOfFirst(i, "on hold"), "%s", holds[i].Text()+textWhen(!holds[i].Until.IsZero(), ", until "+c.TimeAndAge(holds[i].Until)))
+		c.printField(fieldNameOnce(i, "on hold"), "%s", holds[i].Text()+textIf(!holds[i].Until.IsZero(), ", until "+c.TimeAndAge(holds[i].Until)))
 	}
 }
 
-// fieldNameOfFirst returns the name of a field beside the first of its values. For the values in the lines below, it
-// returns "".
-func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
+// fieldNameOnce returns the name of a field for its first value, and "" for later values. For the values in the
+// lines below, it returns "".
+func fieldNameOnce(i int, name string) string { return textIf(i == 0, name) }
 
 // printDefinition prints the display name, runbook and other texts that a check or trigger declares for people.
 func printDefinition(c *commandCall, d *v1.Definition) {
@@ -341,8 +341,8 @@ func printDefinition(c *commandCall, d *v1.Definition) {
 	}
 }
 
-// definitionTexts returns the texts for people that a check or trigger declares, with their field names. The display
-// name and the runbook are such texts.
+// definitionTexts returns the display name, runbook and other texts of a check or trigger, with their field
+// names. The display name and the runbook are such texts.
 func definitionTexts(d *v1.Definition) [][2]string {
 	if d == nil {
 		return nil
@@ -391,8 +391,8 @@ func printDeliveryList(c *commandCall, list []v1.Delivery) {
 		case "pending":
 			text += fmt.Sprintf(", %s, next %s", model.CountNoun(d.Attempts, "attempt"), c.TimeAndAge(d.NextAt))
 		}
-		text += textWhen(d.LastError != "", "; last error: "+d.LastError)
-		c.printField(fieldNameOfFirst(i, "notified"), "%s", text)
+		text += textIf(d.LastError != "", "; last error: "+d.LastError)
+		c.printField(fieldNameOnce(i, "notified"), "%s", text)
 	}
 }
 
@@ -426,7 +426,7 @@ func describeProblem(c *commandCall, name string) error {
 		c.Wrapf(23, "  %s  %s", c.DateAndTime(m.At), m.Kind+" "+m.Text)
 	}
 	if p.Closed.IsZero() {
-		c.Wrapf(2, "  the next message, or why there is none: muster why %s", p.Node+"/"+p.Source.String()+textWhen(p.Namespace != model.DefaultNamespaceName, " -n "+p.Namespace))
+		c.Wrapf(2, "  the next message, or why there is none: muster why %s", p.Node+"/"+p.Source.String()+textIf(p.Namespace != model.DefaultNamespaceName, " -n "+p.Namespace))
 	}
 	printOutput(c, "output at opening", p.Output)
 	return nil

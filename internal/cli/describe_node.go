@@ -37,8 +37,8 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 	if !n.Proxy {
 		c.printField("last seen", "%s", c.TimeAndAge(n.LastHeartbeat))
 	}
-	c.printField("agent", "%s", agentStateText(n, spec)+textWhen(n.Agent != "", ", version "+n.Agent))
-	c.printNonEmptyField("state", spec.State+textWhen(!spec.RunsDirectives(), ": no directive runs on it, and it has no compliance"))
+	c.printField("agent", "%s", agentStateText(n, spec)+textIf(n.Agent != "", ", version "+n.Agent))
+	c.printNonEmptyField("state", spec.State+textIf(!spec.RunsDirectives(), ": no directive runs on it, and it has no compliance"))
 	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func describeAgent(c *commandCall, namespace, node string) error {
 	}
 	if st := s.Stats; st != nil {
 		c.printField("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, rateText(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
-			textWhen(st.BytesPerDay > 0, " ("+sizeTextIfKnown(st.BytesPerDay)+" a day)"), textWhen(st.ResidentBytes > 0, ", "+sizeTextIfKnown(st.ResidentBytes)+" of memory"))
+			textIf(st.BytesPerDay > 0, " ("+sizeTextIfKnown(st.BytesPerDay)+" a day)"), textIf(st.ResidentBytes > 0, ", "+sizeTextIfKnown(st.ResidentBytes)+" of memory"))
 	}
 	c.printNonEmptyField("trouble", strings.Join(l.Items[0].Trouble, "; "))
 	return nil
@@ -196,7 +196,7 @@ func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) e
 			parts = append(parts, "pipelines "+strings.Join(h.Pipelines, ", "))
 		}
 		text := "notifies " + strings.Join(parts, " and ")
-		text += textWhen(byAgent, "; by its Sensu agent, if they exist")
+		text += textIf(byAgent, "; by its Sensu agent, if they exist")
 		c.printField("keepalive", "%s", text)
 	}
 	return nil
@@ -229,7 +229,7 @@ func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	for _, g := range o.Groups {
 		name := strings.TrimPrefix(g.Text, "it is in group ")
 		for i, reason := range g.Steps {
-			c.printItem(fieldNameOfFirst(i, name), "%s", reason.Text)
+			c.printItem(fieldNameOnce(i, name), "%s", reason.Text)
 			deeper = deeper || len(reason.Steps) > 0
 		}
 		if len(g.Steps) == 0 {
@@ -281,7 +281,7 @@ func describeProperties(c *commandCall, properties []v1.PropertyValue) {
 			text := from.From
 			if len(p.From) > 1 {
 				text += ", " + from.Effect
-				text += textWhen(from.Effect != "in force" || string(from.Value) != string(p.Value), ": "+string(from.Value))
+				text += textIf(from.Effect != "in force" || string(from.Value) != string(p.Value), ": "+string(from.Value))
 			}
 			c.printItem("", "  %s", text)
 		}

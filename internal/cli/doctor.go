@@ -28,7 +28,7 @@ func doctorCommand(s *commandLine) *cobra.Command {
 		use: "doctor", short: "Find common faults of this machine, with the command that fixes each",
 		args: cobra.NoArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
-			config.Flags(flags, "data", "journal", "journal-budget")
+			config.AddFlags(flags, "data", "journal", "journal-budget")
 			flags.StringVar(&admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)
 			flags.IntVar(&p.Agents, "agents", 1000, "number of agents that the machine must serve")
 		},
@@ -83,7 +83,7 @@ func completeDoctorTarget(c *commandCall, p *doctor.Target, admin string) error 
 	if !isSet("data") && p.Data == cfg.Data {
 		p.Data = usualDataFolder()
 	}
-	takeServerSettings(c.ctx, adminURL(cmp.Or(admin, defaultAdmin)), p, isSet)
+	readServerSettings(c.ctx, adminURL(cmp.Or(admin, defaultAdmin)), p, isSet)
 	return nil
 }
 
@@ -102,9 +102,9 @@ func usualDataFolder() string {
 	return up
 }
 
-// takeServerSettings fills in unset settings of muster doctor from the server on the same machine. The server must use
+// readServerSettings fills in unset settings of muster doctor from the server on the same machine. The server must use
 // the same data folder. isSet reports settings that the user chose.
-func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
+func readServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var settings map[string]string

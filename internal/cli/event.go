@@ -103,7 +103,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 					return err
 				}
 				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.AffectedProblems) == 0 && !routed.TakenLate {
-					c.Printf("nobody is notified of event %s: its handlers know the problem already, or it has none; see which: %s\n", e, c.Commands("muster why "+e.String()))
+					c.Printf("nobody is notified of event %s: its handlers know the problem already, or it has none; see which: %s\n", e, c.ReplaceProgramName("muster why "+e.String()))
 				}
 			}
 			return nil
@@ -183,7 +183,7 @@ func actOnEvents(c *commandCall, names []string, done string, act func(eventName
 func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	r := f.BulkRequest
 	var err error
-	if r.Namespace, err = c.takeNamespace(&r.Group, &r.Node, &r.Check); err != nil {
+	if r.Namespace, err = c.cutNamespacePrefix(&r.Group, &r.Node, &r.Check); err != nil {
 		return err
 	}
 	r.Until = f.untilTime(c)
@@ -219,7 +219,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	}
 	for _, left := range done.Skipped {
 		if left.Failed {
-			return model.Errorf(model.Unavailable, "the action failed for %s out of %d: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
+			return model.Errorf(model.Unavailable, "the action failed for %s of %d: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
 		}
 	}
 	return nil
@@ -330,8 +330,8 @@ func holdText(c *commandCall, p *v1.OpenProblem) string {
 // maxHeldText bounds the column HELD of tables.
 const maxHeldText = 40
 
-// heldCell returns the cell of the column HELD, the reasons why messages wait. The text is cut to maxHeldText columns,
-// except with -o wide.
+// heldCell returns the table cell of the column HELD with the reasons why notifications wait. The text is cut
+// to maxHeldText columns, except with -o wide.
 func heldCell(c *commandCall, p *v1.OpenProblem) string {
 	text := holdText(c, p)
 	if c.Format == screen.Wide {

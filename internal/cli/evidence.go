@@ -90,7 +90,7 @@ func evidenceNodes(c *commandCall) (nodes []nodeName, err error) {
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, model.Errorf(model.NotFound, "no node has a directive").WithHint("name the nodes: muster report evidence save FILE NODE...")
+		return nil, model.Errorf(model.NotFound, "no node has a policy directive").WithHint("name the nodes: muster report evidence save FILE NODE...")
 	}
 	return nodes, nil
 }
@@ -109,7 +109,7 @@ func evidenceVerifyCommand(s *commandLine) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				ca = pki.SumText(sum)
+				ca = pki.FormatSum(sum)
 			}
 			file, err := os.Open(c.args[0])
 			if err != nil {
@@ -118,8 +118,8 @@ func evidenceVerifyCommand(s *commandLine) *cobra.Command {
 			defer file.Close()
 			faults, authorities := 0, []string{}
 			err = evidence.VerifyAll(bufio.NewReader(file), func(e *v1.Evidence, found evidence.Findings) {
-				if sum, err := pki.SumOf([]byte(e.CA)); err == nil && !slices.Contains(authorities, pki.SumText(sum)) {
-					authorities = append(authorities, pki.SumText(sum))
+				if sum, err := pki.SumOf([]byte(e.CA)); err == nil && !slices.Contains(authorities, pki.FormatSum(sum)) {
+					authorities = append(authorities, pki.FormatSum(sum))
 				}
 				c.Printf("%s/%s (%s), %s to %s: %s\n", e.Namespace, e.Node, e.ID, e.Since.UTC().Format(time.DateTime), e.Until.UTC().Format(time.DateTime), found.Text())
 				for _, text := range found.Breaks {
@@ -138,7 +138,7 @@ func evidenceVerifyCommand(s *commandLine) *cobra.Command {
 			case ca != "" && !slices.Equal(authorities, []string{ca}):
 				return model.Errorf(model.Conflict, "the evidence belongs to another CA than %s", ca).WithHint("compare with the server: muster node ca")
 			case faults > 0:
-				return model.Errorf(model.Conflict, "the verification of the evidence found %s", model.CountNoun(faults, "fault")).WithHint("save it again, and compare")
+				return model.Errorf(model.Conflict, "the evidence is not valid: found %s", model.CountNoun(faults, "fault")).WithHint("save it again, and compare")
 			}
 			return nil
 		},

@@ -43,7 +43,7 @@ func (s *commandLine) completeFields(_ *cobra.Command, _ []string, typed string)
 		return s.kindWords(), noFiles
 	}
 	word, path, _ := strings.Cut(typed[:at], ".")
-	k, ok := s.Kinds.Of(word)
+	k, ok := s.Kinds.Lookup(word)
 	if !ok {
 		return nil, noFiles
 	}
@@ -96,7 +96,7 @@ func printExplanation(c *commandCall, e *kind.Explanation) {
 func printExplainedFields(c *commandCall, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
-		name := f.Name() + textWhen(f.Must, " *")
+		name := f.Name() + textIf(f.Must, " *")
 		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.PaintedText(f.Text))
 		printExplainedFields(c, f, indent+"    ")
 	}
@@ -125,7 +125,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 				return err
 			}
 			c.Printf("%s, no errors\n", model.CountNoun(len(docs), "resource"))
-			for _, note := range append(c.sensuNotes(docs), trustNotes(docs)...) {
+			for _, note := range append(c.sensuNotes(docs), untrustedSelectionNotes(docs)...) {
 				c.Printf("%s\n", note)
 			}
 			return nil
@@ -135,7 +135,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 
 // printFlaws prints the errors in files as JSON or YAML. Files without errors give an empty list.
 func printFlaws(c *commandCall, err error) error {
-	flaws, other := separateFlaws(err)
+	flaws, other := flawsOf(err)
 	if other != nil {
 		return other
 	}

@@ -144,7 +144,7 @@ func validateGetFlags(c *commandCall, list string) (err error) {
 	common := []string{"output", "selector", "limit", "where", "help", "no-headers", "sort-by"}
 	computed, _ := findServerStateList(list)
 	own := strings.Fields(computed.flags)
-	if k, ok := c.Kinds.Of(list); ok {
+	if k, ok := c.Kinds.Lookup(list); ok {
 		list = k.Plural
 	}
 	if list == "nodes" {
@@ -234,7 +234,7 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	case c.Format == screen.JSON && items == nil:
 		items = []json.RawMessage{}
 	}
-	views := make([]kind.View, len(items))
+	views := make([]kind.ResourceView, len(items))
 	for i := range items {
 		if c.Format.IsForPrograms() {
 			break
@@ -247,27 +247,27 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 		}
 	}
 	empty := "no " + k.Plural
-	empty += textWhen(g.hasFilter(), " match")
-	empty += textWhen(!c.allNamespaces && k.Namespaced, " in namespace "+c.objectNamespace())
+	empty += textIf(g.hasFilter(), " match")
+	empty += textIf(!c.allNamespaces && k.Namespaced, " in namespace "+c.objectNamespace())
 	notes := []string{
-		textWhen(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
-		textWhen(next != "", "more rows: --limit 0 shows all, -l selects"),
+		textIf(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
+		textIf(next != "", "more rows: --limit 0 shows all, -l selects"),
 	}
 	columns := "NAMESPACE|NAME|"
 	for _, column := range k.Columns {
 		columns += column.Name + "|"
 	}
-	return listOutput[kind.View]{
+	return listOutput[kind.ResourceView]{
 		value: items, items: views, empty: empty, notes: notes,
 		columns: screen.SplitColumns(columns+"CHANGED|REVISION|LABELS").HideUnless(c.allNamespaces && k.Namespaced, "NAMESPACE").
 			HideUnless(c.Format == screen.Wide, "REVISION", "LABELS"),
-		row: func(v kind.View) []any { return resourceCells(c, k, v) },
+		row: func(v kind.ResourceView) []any { return resourceCells(c, k, v) },
 	}.print(c)
 }
 
 // resourceCells returns the table cells of a resource. They are its namespace and name, the columns of its kind, and
 // the age of its last change.
-func resourceCells(c *commandCall, k kind.Kind, v kind.View) []any {
+func resourceCells(c *commandCall, k kind.Kind, v kind.ResourceView) []any {
 	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
 	for _, column := range k.Columns {
 		text := column.Cell(v, v.Resource.Spec)
@@ -298,7 +298,7 @@ func printDocuments(c *commandCall, items []json.RawMessage) error {
 }
 
 // newResourceView decodes a resource for a table. The present time and time zone are for the columns.
-func newResourceView(c *commandCall, data []byte) (kind.View, error) {
+func newResourceView(c *commandCall, data []byte) (kind.ResourceView, error) {
 	r, err := c.Kinds.DecodeResource(data)
-	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err
+	return kind.ResourceView{Resource: r, Now: c.Now(), Zone: c.Zone}, err
 }

@@ -14,7 +14,7 @@ import (
 
 // getEvents lists events, worst first, or watches the changes of events.
 func getEvents(c *commandCall, names []string, g *getFlags) error {
-	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
+	namespace, err := c.cutNamespacePrefix(&g.group, &g.node, &g.check)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func readEvents(c *commandCall, f v1.EventFilter, limit int) (list v1.EventList,
 
 // printEvents prints the table of events.
 func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
-	others := textWhen(g.selectsAllEvents() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespacesText(list.OtherNamespaces))
+	others := textIf(g.selectsAllEvents() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespacesText(list.OtherNamespaces))
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
@@ -135,7 +135,7 @@ func otherNamespacesText(others []v1.NamespaceEvents) string {
 
 // namespaceText formats a namespace with the number of its events, such as "demo 1800 events (12 not OK)"
 func namespaceText(n v1.NamespaceEvents) string {
-	return n.Namespace + " " + model.CountNoun(n.Events, "event") + textWhen(n.Wrong > 0, fmt.Sprintf(" (%d not OK)", n.Wrong))
+	return n.Namespace + " " + model.CountNoun(n.Events, "event") + textIf(n.Wrong > 0, fmt.Sprintf(" (%d not OK)", n.Wrong))
 }
 
 // getEventsAt lists events with the status that each had at a past time
@@ -171,7 +171,7 @@ func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	if g.limit > 0 && len(past.Items) > g.limit {
 		past.Items, past.Next = past.Items[:g.limit], "more"
 	}
-	more := textWhen(past.Next != "", "more rows: --limit 0 shows all")
+	more := textIf(past.Next != "", "more rows: --limit 0 shows all")
 	return listOutput[v1.PastEvent]{
 		value: past, items: past.Items, empty: "history has no events at this time", notes: []string{more},
 		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(c.allNamespaces, "NAMESPACE"),
@@ -185,7 +185,7 @@ func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 
 // nodeNameOrDeleted returns the name of a node, and marks the name if the node was deleted.
 func nodeNameOrDeleted(name string, gone time.Time) string {
-	return name + textWhen(!gone.IsZero(), " (gone)")
+	return name + textIf(!gone.IsZero(), " (gone)")
 }
 
 // statusRank returns the sort rank of a status by urgency. CRITICAL comes first, then UNKNOWN, WARNING and OK.
@@ -209,8 +209,8 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 	return out, nil
 }
 
-// eventWatch prints, for get events -w, the list of events and then one line for each change. People see changes of
-// status and of problems, with -o wide also of output; programs get these changes alone.
+// eventWatch prints the list of events for get events -w, and then one line for each change. People see changes
+// of status and of problems, with -o wide also of output; programs get these changes alone.
 type eventWatch struct {
 	*commandCall
 	flags     *getFlags
@@ -280,7 +280,7 @@ func (w *eventWatch) eventName(e v1.Event) string {
 	if w.allNamespaces {
 		name = e.Namespace + "/" + name
 	}
-	return screen.Clean(name)
+	return screen.CleanLine(name)
 }
 
 // widenNameColumn widens the column of event names so that a name fits. A name longer than half of the terminal's

@@ -30,7 +30,7 @@ func rowLimit(limit int) int {
 
 // getNodes lists nodes with sessions and events, worst first.
 func getNodes(c *commandCall, g *getFlags) error {
-	namespace, err := c.takeNamespace(&g.group)
+	namespace, err := c.cutNamespacePrefix(&g.group)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func listNodes(c *commandCall, g *getFlags, filter v1.NodeFilter) error {
 	}
 	empty := g.emptyText("nodes", g.group != "", filter.Namespace, tokenHint)
 	left := l.Total - len(l.Items)
-	more := textWhen(left > 0, fmt.Sprintf("%d more; %d of all %d have problems. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
-	others := textWhen(l.OtherNamespaces > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.OtherNamespaces, "node")+" in other namespaces: -A shows all")
+	more := textIf(left > 0, fmt.Sprintf("%d more; %d of all %d have problems. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
+	others := textIf(l.OtherNamespaces > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.OtherNamespaces, "node")+" in other namespaces: -A shows all")
 	return nodeList(c, l, empty, more, others).print(c)
 }
 
@@ -148,7 +148,7 @@ func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 	if len(names) == 0 && len(l.Items) > 0 {
 		more := l.Total - len(l.Items)
 		notes = []string{
-			textWhen(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
+			textIf(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
 		}
 	}
 	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.listNamespace(), tokenHint)
@@ -174,8 +174,8 @@ func agentSummary(l v1.AgentList) string {
 		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, cmp.Or(v.Version, "an unknown version")))
 	}
 	text := model.CountNoun(l.Total, "agent") + ": " + strings.Join(parts, ", ")
-	text += textWhen(l.Disconnected > 0, fmt.Sprintf("; %d not connected", l.Disconnected))
-	text += textWhen(l.Spooling > 0, fmt.Sprintf("; %d with results waiting", l.Spooling))
+	text += textIf(l.Disconnected > 0, fmt.Sprintf("; %d not connected", l.Disconnected))
+	text += textIf(l.Spooling > 0, fmt.Sprintf("; %d with results waiting", l.Spooling))
 	return text
 }
 

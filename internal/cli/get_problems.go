@@ -24,7 +24,7 @@ func getProblems(c *commandCall, names []string, g *getFlags) error {
 		}
 		return problemList(c, p, []v1.Problem{p}).print(c)
 	}
-	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
+	namespace, err := c.cutNamespacePrefix(&g.group, &g.node, &g.check)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func listProblems(c *commandCall, namespace string, g *getFlags) error {
 	if g.open {
 		empty = "no open problems"
 	}
-	empty += textWhen(g.selectsAllEvents() && !c.allNamespaces, " in namespace "+c.objectNamespace()+". All namespaces: -A")
-	more := textWhen(next != "", "more rows: --limit 0 shows all, --open only open problems")
+	empty += textIf(g.selectsAllEvents() && !c.allNamespaces, " in namespace "+c.objectNamespace()+". All namespaces: -A")
+	more := textIf(next != "", "more rows: --limit 0 shows all, --open only open problems")
 	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items)
 	l.empty, l.notes = empty, []string{more}
 	return l.print(c)
@@ -154,7 +154,7 @@ func getHistory(c *commandCall, names []string, g *getFlags) error {
 	if g.problem {
 		return getTimeline(c, names)
 	}
-	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
+	namespace, err := c.cutNamespacePrefix(&g.group, &g.node, &g.check)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func getHistory(c *commandCall, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	more := textWhen(next != "", "older entries exist: --limit 0 shows all, --until TIME the entries before a time")
+	more := textIf(next != "", "older entries exist: --limit 0 shows all, --until TIME the entries before a time")
 	return listOutput[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
 		empty:   "no history: the server keeps changes of status for --history-retention",

@@ -89,8 +89,8 @@ func (w *historyWriter) recordBatch(b history.Batch) {
 func (w *historyWriter) recordEntry(e history.Entry, after time.Duration) {
 	w.t.Helper()
 	w.number++
-	e.At, e.Partition, e.Place = w.rig.Now().Add(after), 1, history.Place{At: journal.Position{Log: 1, Number: uint64(w.number)}}
-	w.recordBatch(history.Batch{Places: map[model.Partition]history.Place{1: e.Place}, Entries: []history.Entry{e}})
+	e.At, e.Partition, e.Place = w.rig.Now().Add(after), 1, history.ChangePosition{At: journal.Position{Log: 1, Number: uint64(w.number)}}
+	w.recordBatch(history.Batch{Places: map[model.Partition]history.ChangePosition{1: e.Place}, Entries: []history.Entry{e}})
 }
 
 // recordStatusChange writes a change of an event's status in the namespace default.
@@ -104,7 +104,7 @@ func (w *historyWriter) recordStatusChange(node model.NodeID, name, check string
 		Source: model.CheckSource(2000), Status: status, Previous: previous, Since: since, First: previous == status, Output: output}, after)
 }
 
-// TestGetHistory runs muster get history for an event, a node, a deleted node, and for all nodes.
+// TestGetHistory expects muster get history to list entries of one event, one node, or all nodes.
 func TestGetHistory(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -129,9 +129,9 @@ func TestGetHistory(t *testing.T) {
 	}
 }
 
-// TestEventsAndAvailabilityOfThePast lists events at a past time and their availability in a past period, and compares
-// the output.
-func TestEventsAndAvailabilityOfThePast(t *testing.T) {
+// TestPastEventsAndAvailability lists events and availability of a past time, and compares the output with
+// expected text.
+func TestPastEventsAndAvailability(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
@@ -259,9 +259,9 @@ func awaitPlanner(t *testing.T, rig *apitest.Server) {
 	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 }
 
-// TestTimelineOfAProblem expects notifications, silences, acknowledgement, escalation and end of a problem in its
+// TestProblemTimeline expects notifications, silences, acknowledgement, escalation and end of a problem in its
 // timeline.
-func TestTimelineOfAProblem(t *testing.T) {
+func TestProblemTimeline(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
 	id, _ := rig.Directory.NodeByName("default", "web01")

@@ -28,7 +28,7 @@ func watchProblems(c *commandCall, namespace string, g *getFlags, printList func
 		for _, e := range list.Items {
 			open[eventKey{uint32(e.NodeID), uint32(e.CheckID)}] = problemOfEvent(&e)
 		}
-		return beginWatch(c, printList)
+		return printInitialList(c, printList)
 	}
 	return c.api.Events.Watch(c.ctx, f, begin, func(e v1.Event) error {
 		key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
@@ -69,7 +69,7 @@ func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) er
 		for _, n := range l.Items {
 			statuses[n.Namespace+"/"+n.Name] = nodeStatus(n).Text
 		}
-		return beginWatch(c, printList)
+		return printInitialList(c, printList)
 	}
 	events := v1.EventFilter{Namespace: filter.Namespace, Selector: filter.Selector, Group: filter.Group}
 	return c.api.Events.Watch(c.ctx, events, begin, func(e v1.Event) error {
@@ -95,8 +95,8 @@ func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) er
 	})
 }
 
-// beginWatch prints the whole list before a watch prints its changes. Output for programs has only the changes.
-func beginWatch(c *commandCall, printList func() error) error {
+// printInitialList prints the whole list before a watch prints its changes. Output for programs has only the changes.
+func printInitialList(c *commandCall, printList func() error) error {
 	if c.Format.IsForPrograms() {
 		return nil
 	}

@@ -87,10 +87,10 @@ func handlerDeadCommand(s *commandLine) *cobra.Command {
 				return page.Items, page.Next, err
 			})
 			empty := "no dead letters of handler " + c.args[0]
-			empty += textWhen(f.hasFilter(), " match")
+			empty += textIf(f.hasFilter(), " match")
 			notes := []string{
-				textWhen(next != "" && len(items) > 0, "more dead letters: --limit 1000"),
-				textWhen(len(items) > 0, "replay them: muster handler replay "+c.args[0]),
+				textIf(next != "" && len(items) > 0, "more dead letters: --limit 1000"),
+				textIf(len(items) > 0, "replay them: muster handler replay "+c.args[0]),
 			}
 			return listOutput[v1.Delivery]{
 				value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes,
@@ -130,7 +130,7 @@ func handlerReplayCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return done, err
 			}
-			return c.api.Notifications.ReplayHandler(c.ctx, namespace, name, r)
+			return c.api.Notifications.ReplayDeadLetters(c.ctx, namespace, name, r)
 		}, func(c *commandCall, done v1.HandlerReplayed) {
 			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
 			if done.SkippedClosed > 0 {
@@ -171,7 +171,7 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printRouteTest prints a route test, the routes and steps for an assumed problem.
+// printRouteTest prints the routes and steps that a route test predicts for an assumed problem.
 func printRouteTest(c *commandCall, t v1.RouteTest) {
 	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
 	c.Wrapf(0, "%s", t.Reason)
@@ -182,7 +182,7 @@ func printRouteTest(c *commandCall, t v1.RouteTest) {
 		name := "handlers without a route"
 		if r.Route != "" {
 			name = fmt.Sprintf("route %s, one message for problems with the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
-			name += textWhen(r.Rate != "", "; at most "+r.Rate+" of new problems, then one message with the rest")
+			name += textIf(r.Rate != "", "; at most "+r.Rate+" of new problems, then one message with the rest")
 		}
 		c.Printf("\n%s\n", name)
 		for _, step := range r.Steps {
@@ -194,9 +194,9 @@ func printRouteTest(c *commandCall, t v1.RouteTest) {
 // printRouteStep prints one step of a tested route. It prints the time of the step and the handlers.
 func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(convertEach(step.Handlers, func(h v1.RouteHandler) string {
-		return h.Name + textWhen(h.Missing, " (the handler does not exist)")
+		return h.Name + textIf(h.Missing, " (the handler does not exist)")
 	}), ", ")
-	text += textWhen(step.Repeat > 0, ", again every "+step.Repeat.String())
+	text += textIf(step.Repeat > 0, ", again every "+step.Repeat.String())
 	at := c.DateTimeAndZone(step.At)
 	switch {
 	case step.At.IsZero() && step.Holds[len(step.Holds)-1].Drop:
@@ -211,6 +211,6 @@ func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
 	c.Wrapf(len(indent), "%s%s", indent, at)
 	for _, h := range step.Holds {
 		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow},
-			h.Text()+textWhen(!h.Until.IsZero(), ", until "+c.DateTimeAndZone(h.Until)))
+			h.Text()+textIf(!h.Until.IsZero(), ", until "+c.DateTimeAndZone(h.Until)))
 	}
 }

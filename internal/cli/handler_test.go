@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestHandlerCommands sends a test notification to a service, and lists and replays the handler's dead letters.
+// TestHandlerCommands expects the handler commands to send a test notification, and to list and replay dead
+// letters.
 func TestHandlerCommands(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	status := http.StatusOK
@@ -59,7 +60,7 @@ func TestHandlerCommands(t *testing.T) {
 	x.expectOutput("", "audit run", 0, "a replay of dead letters of handler default/chat: mended")
 }
 
-// TestUserCommands creates, changes and deletes users by command, without a terminal for passwords.
+// TestUserCommands expects the commands to create, change and delete users without a terminal for passwords.
 func TestUserCommands(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	x.writeFile("first", "battery staple\n")

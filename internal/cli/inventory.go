@@ -38,7 +38,7 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	stale := textWhen(x.Stale, "a change was lost; the agent sends the complete inventory with its next session")
+	stale := textIf(x.Stale, "a change was lost; the agent sends the complete inventory with its next session")
 	if !since.IsZero() {
 		return listOutput[v1.InventoryChange]{
 			value: x, items: x.Changes, empty: "no changes since " + c.TimeAndAge(since), notes: []string{stale},
@@ -53,8 +53,8 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	if g.limit > 0 && len(items) > g.limit {
 		items = items[:g.limit]
 	}
-	more := textWhen(len(items) < len(x.Items), model.CountNoun(len(x.Items)-len(items), "more entry")+": --limit 0 shows all, a section narrows: "+strings.Join(inventory.Names(), ", "))
-	if form, ok := inventory.FormNamed(section); ok {
+	more := textIf(len(items) < len(x.Items), model.CountNoun(len(x.Items)-len(items), "more entry")+": --limit 0 shows all, a section narrows: "+strings.Join(inventory.SectionNames(), ", "))
+	if form, ok := inventory.SchemaByName(section); ok {
 		return listOutput[v1.InventoryEntry]{
 			value: x, items: items, empty: "no " + section + " on node " + node, notes: []string{more, stale},
 			columns: screen.SplitColumns(strings.ToUpper(strings.Join(form.Fields, "|"))),
@@ -76,7 +76,7 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 // fieldsText formats the fields of an inventory entry except its name. A single field is its value; several are
 // NAME=VALUE.
 func fieldsText(e *v1.InventoryEntry) string {
-	form, _ := inventory.FormNamed(e.Section)
+	form, _ := inventory.SchemaByName(e.Section)
 	var parts []string
 	for _, name := range form.Fields[min(1, len(form.Fields)):] {
 		value := e.Fields[name]
@@ -99,7 +99,7 @@ func inventoryChangeText(d v1.InventoryChange) string {
 	case d.After == nil:
 		return "gone: " + fieldsText(d.Before)
 	}
-	form, _ := inventory.FormNamed(d.After.Section)
+	form, _ := inventory.SchemaByName(d.After.Section)
 	var parts []string
 	for _, name := range form.Fields {
 		if before, after := d.Before.Fields[name], d.After.Fields[name]; before != after {
@@ -111,7 +111,7 @@ func inventoryChangeText(d v1.InventoryChange) string {
 
 // describeInventory prints how many entries each section of a node's inventory has, if the node has one.
 func describeInventory(c *commandCall, namespace, node string) error {
-	x, err := c.api.Nodes.Inventory(c.ctx, namespace, node, inventory.FormOf(inventory.System).Name, time.Time{})
+	x, err := c.api.Nodes.Inventory(c.ctx, namespace, node, inventory.SchemaOf(inventory.System).Name, time.Time{})
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}

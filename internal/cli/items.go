@@ -17,7 +17,7 @@ import (
 
 // getItems lists the last values of items (metrics of Templates), unsupported items first
 func getItems(c *commandCall, names []string, g *getFlags) error {
-	namespace, err := c.takeNamespace(&g.node)
+	namespace, err := c.cutNamespacePrefix(&g.node)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	ofChecks := slices.ContainsFunc(items, func(i v1.ItemState) bool { return i.Check != "" })
 	doubled := len(keys) < len(items) // several Templates have one key
 	return listOutput[v1.ItemState]{
-		value: v1.ItemList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
+		value: v1.ItemList{Items: items, Next: next}, items: items, notes: []string{textIf(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
 		empty:   empty,
 		columns: screen.SplitColumns("NAMESPACE|NODE|CHECK|KEY|TEMPLATE|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(doubled, "TEMPLATE").HideUnless(ofChecks, "CHECK"),
 		row: func(i v1.ItemState) []any {
-			return []any{i.Namespace, i.Node, cmp.Or(i.Check, "-"), i.Key + labelsText(&i), i.Template, cmp.Or(screen.FirstLine(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
+			return []any{i.Namespace, i.Node, cmp.Or(i.Check, "-"), i.Key + labelsText(&i), i.Template, cmp.Or(screen.FirstLine(i.Text), "-"), cmp.Or(textIf(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
 		},
 	}.print(c)
 }
@@ -70,16 +70,16 @@ func labelsText(i *v1.ItemState) string {
 	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
 		list = append(list, fmt.Sprintf("%s=%q", name, i.Labels[name]))
 	}
-	return textWhen(len(list) > 0, "{"+strings.Join(list, ",")+"}")
+	return textIf(len(list) > 0, "{"+strings.Join(list, ",")+"}")
 }
 
-// boundText returns a bound of a number for people, with its unit.
+// boundText formats a bound of a number, such as a threshold, with its unit of measurement.
 func boundText(b *v1.ItemBound, unit string) string {
 	words := map[string]string{"max": "above ", "min": "below ", "inside_min": "not below ", "inside_max": "not above "}
-	return words[b.End] + strconv.FormatFloat(b.Value, 'f', -1, 64) + textWhen(unit != "", " "+unit)
+	return words[b.End] + strconv.FormatFloat(b.Value, 'f', -1, 64) + textIf(unit != "", " "+unit)
 }
 
-// plotCommand returns the command that draws a number of a check with its thresholds.
+// plotCommand returns the command line for a plot of a check's number with its thresholds.
 func plotCommand(i *v1.ItemState) string {
 	return fmt.Sprintf(`muster query '{node=%q,check=%q,item=%q}' --range 1h`, i.Node, i.Check, i.Key)
 }
@@ -106,8 +106,9 @@ func itemState(i *v1.ItemState) screen.Cell {
 	return screen.Cell{Text: i.State, Colour: screen.Green}
 }
 
-// failureText returns the line of a reason that names the failure. It is the last line if a preprocessing step
-// failed, because the lines before it have the value and the outputs of other steps.
+// failureText returns the line that states the cause of a failure, from a reason of several lines. It is the
+// last line if a preprocessing step failed, because the lines before it have the value and the outputs of other
+// steps.
 func failureText(reason string) string {
 	if at := strings.LastIndexByte(reason, '\n'); at >= 0 && strings.HasPrefix(reason, "Preprocessing failed for: ") {
 		return "step " + screen.FirstLine(reason[at+1:])
@@ -185,7 +186,7 @@ func describeItem(c *commandCall, name string) error {
 			c.printField("plot", "%s", plotCommand(one))
 		}
 		if one.Type == "log" || one.Type == "text" {
-			if err := c.printTexts(one.Namespace, one.Node, one.Key); err != nil {
+			if err := c.printTextValues(one.Namespace, one.Node, one.Key); err != nil {
 				return err
 			}
 		}
@@ -226,7 +227,7 @@ func traceItem(c *commandCall, name string) (trace v1.Trace, ok bool, err error)
 	}
 	for i := range l.Items {
 		one := &l.Items[i]
-		trace.Links = append(trace.Links, itemLinks(one)...)
+		trace.Links = append(trace.Links, itemTraceSteps(one)...)
 		if one.From != "" && one.State == "waiting" {
 			masters, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: one.From, Template: one.Template}, 1, "")
 			if err == nil && len(masters.Items) == 1 {
@@ -241,12 +242,12 @@ func traceItem(c *commandCall, name string) (trace v1.Trace, ok bool, err error)
 	return trace, true, nil
 }
 
-// itemLinks returns the steps of an item's trace that come from its state.
-func itemLinks(i *v1.ItemState) []v1.Link {
+// itemTraceSteps returns the steps of an item's trace that describe the item's current state.
+func itemTraceSteps(i *v1.ItemState) []v1.Link {
 	source := v1.Link{Name: "source", Holds: true, Text: "template " + i.Template + ": "}
 	switch {
 	case i.Check != "":
-		source.Text = "check " + i.Check + ": a number in its results" + textWhen(i.Labels != nil, ", labels "+labelsText(i))
+		source.Text = "check " + i.Check + ": a number in its results" + textIf(i.Labels != nil, ", labels "+labelsText(i))
 	case i.From != "":
 		source.Text += "computed from item " + i.From
 	case i.Trapper:

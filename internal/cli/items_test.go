@@ -10,8 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 )
 
-// TestQueryHelpsWithNamesAndTimes runs muster query with an item key or a wrong metric name, and expects a helpful
-// hint. The hint has the right expression or the nearest name; a time of day and an item of two Templates must work.
+// TestQueryHelpsWithNamesAndTimes runs muster query with an item key or a wrong metric name, and expects a
+// hint. The hint has the right expression or the nearest name; a time of day and an item of two Templates must
+// work.
 func TestQueryHelpsWithNamesAndTimes(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")
@@ -44,9 +45,9 @@ func TestItemsOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	x.expectOutput("", "get items", 0, "TEMPLATE", "linux", "other")
 }
 
-// TestItemsNameTheirFailure lists an item with a failed step, an item that waits for its master, and a trigger. The
-// trigger has no value. The test expects the failed step in the list, all steps in why, and the reason of the master
-// at the item that waits.
+// TestItemsNameTheirFailure lists items without values, and expects the cause of each failure. The trigger has
+// no value. The test expects the failed step in the list, all steps in why, and the reason of the master at the
+// item that waits.
 func TestItemsNameTheirFailure(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")
@@ -67,8 +68,9 @@ func TestItemsNameTheirFailure(t *testing.T) {
 	x.expectOutput("", "why db1/none", 3, "none")
 }
 
-// TestTextsAreListed lists text values by node, item, words and parts of words. A user of another namespace sees none.
-func TestTextsAreListed(t *testing.T) {
+// TestTextValuesAreListed lists text values by node, item and search words, and expects only the matching
+// values. A user of another namespace sees none.
+func TestTextValuesAreListed(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1", "db2")
 	x.expectOutput("", "get texts", 0, "no texts. Items of type log or text make them")

@@ -32,7 +32,7 @@ func serverStateLists() []serverStateList {
 		{"agents", "agent", "", "version spooling disconnected", getAgents, nil},
 		{"items", "item", "NODE/KEY", "node", getItems, describeItem},
 		{"compliance", "", "", "node directive policy status at", getCompliance, describeCompliance},
-		{"texts", "text", "", "node match contains since until", getTexts, nil},
+		{"texts", "text", "", "node match contains since until", getTextValues, nil},
 		{"rules", "rule", "", "", getRules, nil},
 		{"inventory", "", "", "since", getInventory, nil},
 	}
@@ -77,7 +77,7 @@ func (s *commandLine) kindWords() (words []string) {
 
 // findKind returns the kind of resource that a word names, in singular, plural or short form
 func (s *commandLine) findKind(word string) (kind.Kind, error) {
-	if k, ok := s.Kinds.Of(word); ok {
+	if k, ok := s.Kinds.Lookup(word); ok {
 		return k, nil
 	}
 	switch list, ok := findServerStateList(word); {
@@ -137,7 +137,7 @@ func (s *commandLine) kindAndNames(c *cobra.Command, args []string) (word string
 	if !slash {
 		return word, args[1:], nil
 	}
-	if _, known := s.Kinds.Of(word); !known && !isServerStateList(word) && model.Nearest(strings.ToLower(word), s.listWords()) == "" {
+	if _, known := s.Kinds.Lookup(word); !known && !isServerStateList(word) && model.Nearest(strings.ToLower(word), s.listWords()) == "" {
 		return "", nil, model.Errorf(model.Invalid, "unknown kind %q", word).WithHint("for an event: %s event %s", c.CommandPath(), args[0])
 	}
 	if name == "" {
@@ -170,7 +170,7 @@ func (s *commandLine) kindAndName(c *cobra.Command, args []string) (word, name s
 // missingNameError returns the error for arguments that have a kind and no name.
 func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 	e := model.Errorf(model.Invalid, "the name of the object is missing")
-	if k, ok := s.Kinds.Of(word); ok {
+	if k, ok := s.Kinds.Lookup(word); ok {
 		return e.WithHint("%s %s NAME. List names: muster get %s", c.CommandPath(), word, k.Plural)
 	}
 	if list, _ := findServerStateList(word); list.argument != "" {

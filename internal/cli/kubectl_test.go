@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestGetAsKubectl runs muster get with options of kubectl, and expects the output of kubectl. Several kinds and -o
-// name are such options.
-func TestGetAsKubectl(t *testing.T) {
+// TestGetAcceptsKubectlOptions runs muster get with options of kubectl, and expects the output of kubectl.
+// Several kinds and -o name are such options.
+func TestGetAcceptsKubectlOptions(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
 	for _, c := range []struct {
@@ -64,7 +64,8 @@ func TestGetAsKubectl(t *testing.T) {
 	}
 }
 
-// TestLabelAndAnnotate sets, replaces and removes labels and annotations.
+// TestLabelAndAnnotate expects the commands label and annotate to set, replace and remove labels and
+// annotations.
 func TestLabelAndAnnotate(t *testing.T) {
 	_, x := newNamedFleet(t)
 	for _, c := range []struct {

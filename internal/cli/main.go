@@ -67,15 +67,15 @@ func printError(s *screen.Screen, err error) {
 	}
 	s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(text)))
 	if e.Hint != "" {
-		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(s.Commands(e.Hint))))
+		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(s.ReplaceProgramName(e.Hint))))
 	}
 }
 
 // commandMaker is a function that makes one command of the command line.
 type commandMaker = func(*commandLine) *cobra.Command
 
-// group returns a function that makes a command with subcommands only, such as muster node.
-func group(name, short string, commands ...commandMaker) commandMaker {
+// commandGroup returns a function that makes a command with subcommands only, such as muster node.
+func commandGroup(name, short string, commands ...commandMaker) commandMaker {
 	return func(s *commandLine) *cobra.Command {
 		return s.buildCommand(command{use: name, short: short, commands: convertEach(commands, func(make commandMaker) *cobra.Command { return make(s) })})
 	}
@@ -113,26 +113,26 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 		}
 	}
 	add(look, statusCommand, getCommand, describeCommand, whyCommand, queryCommand, auditCommand, explainCommand,
-		group("report", "Report a period: availability, noise, compliance and its evidence, messages of shadow mode",
+		commandGroup("report", "Report a period: availability, noise, compliance and its evidence, messages of shadow mode",
 			availabilityCommand, complianceCommand, noiseCommand, shadowCommand,
-			group("evidence", "Save the signed history of compliance, and verify it without a server", evidenceSaveCommand, evidenceVerifyCommand)))
+			commandGroup("evidence", "Save the signed history of compliance, and verify it without a server", evidenceSaveCommand, evidenceVerifyCommand)))
 	add(change, applyCommand, planCommand, diffCommand, editCommand, labelCommand, annotateCommand, deleteCommand, lintCommand, eventCommand, silenceCommand,
 		rolloutCommand, runCommand,
-		group("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand),
-		group("handler", "Create and test handlers; list and replay their dead letters",
+		commandGroup("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand),
+		commandGroup("handler", "Create and test handlers; list and replay their dead letters",
 			handlerCreateCommand, handlerTestCommand, handlerDeadCommand, handlerReplayCommand),
-		group("asset", "Upload and list archives with programs for checks and handlers", assetAddCommand, assetListCommand),
-		group("item", "Test items of Templates", itemTestCommand),
-		group("node", "Enrol, list, rename, replace and retire nodes",
+		commandGroup("asset", "Upload and list archives with programs for checks and handlers", assetAddCommand, assetListCommand),
+		commandGroup("item", "Test items of Templates", itemTestCommand),
+		commandGroup("node", "Enrol, list, rename, replace and retire nodes",
 			joinTokenCommand, nodeListCommand, nodeAcceptCommand, nodeRefuseCommand, nodeCACommand, nodeRenameCommand, nodeReplaceCommand, nodeInventoryCommand, nodeRetireCommand, nodeUnblockCommand),
-		group("import", "Convert the resources of another system", importSensuCommand, importZabbixCommand, importPrometheusCommand, importRudderCommand))
+		commandGroup("import", "Convert the resources of another system", importSensuCommand, importZabbixCommand, importPrometheusCommand, importRudderCommand))
 	add(operate, loginCommand, logoutCommand, doctorCommand, versionCommand,
-		group("context", "List and choose servers that you logged in to", contextListCommand, contextUseCommand, contextDeleteCommand),
-		group("auth", "Manage users, API tokens and passwords; show your name and rights",
-			group("token", "Manage tokens for programs that call the API", tokenCreateCommand, tokenListCommand, tokenRevokeCommand),
-			group("user", "Manage users, who log in with a password", userCreateCommand, userGrantCommand, userListCommand, userDeleteCommand),
+		commandGroup("context", "List and choose servers that you logged in to", contextListCommand, contextUseCommand, contextDeleteCommand),
+		commandGroup("auth", "Manage users, API tokens and passwords; show your name and rights",
+			commandGroup("token", "Manage tokens for programs that call the API", tokenCreateCommand, tokenListCommand, tokenRevokeCommand),
+			commandGroup("user", "Manage users, who log in with a password", userCreateCommand, userGrantCommand, userListCommand, userDeleteCommand),
 			passwordCommand, whoamiCommand),
-		group("debug", "Collect evidence about a faulty or slow server", bundleCommand, valuesCommand))
+		commandGroup("debug", "Collect evidence about a faulty or slow server", bundleCommand, valuesCommand))
 	setHelp(root)
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(operate)

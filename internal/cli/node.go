@@ -54,7 +54,7 @@ func listRetiredMachines(c *commandCall, g *getFlags) error {
 		empty = "no machines match"
 	}
 	left := l.All - len(l.Items)
-	more := textWhen(left > 0, model.CountNoun(left, "machine")+" more: --limit 0")
+	more := textIf(left > 0, model.CountNoun(left, "machine")+" more: --limit 0")
 	return listOutput[v1.Tombstone]{
 		value: l, items: l.Items, empty: empty, notes: []string{more},
 		columns: screen.SplitColumns("NODE|WHY|WHEN|BY|BECAUSE|ID"),
@@ -112,7 +112,7 @@ func nodeReplaceCommand(s *commandLine) *cobra.Command {
 			}
 			return c.api.Nodes.Replace(c.ctx, namespace, name, v1.NodeReplace{ExpiresIn: seconds, Message: message})
 		}, func(c *commandCall, t v1.JoinToken) {
-			until := textWhen(!t.Expires.IsZero(), " until "+c.DateTimeAndZone(t.Expires))
+			until := textIf(!t.Expires.IsZero(), " until "+c.DateTimeAndZone(t.Expires))
 			c.Printf("Paste on the machine that takes over %s:\n\n  muster-agent join %s\n\nThe command works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
 		}),
 	})

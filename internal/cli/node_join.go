@@ -147,7 +147,7 @@ func joinTokenListCommand(s *commandLine) *cobra.Command {
 				value: l, items: l.Items, empty: empty, columns: screen.SplitColumns("ID|NAMESPACE|GROUPS|USED|EXPIRES|CREATED|BY|FOR"),
 				row: func(t v1.JoinToken) []any {
 					used := strconv.Itoa(t.Uses)
-					used += textWhen(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))
+					used += textIf(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))
 					return []any{t.ID, t.Namespace, strings.Join(t.Groups, ","), used, c.TimeUntil(t.Expires), c.AgeText(t.Created), t.By, t.Note}
 				},
 			}, err

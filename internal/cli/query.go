@@ -127,7 +127,7 @@ func printQueryResult(c *commandCall, result *v1.SeriesResult, people func([]v1.
 			c.Wrapf(2, "%s", hint)
 			return err
 		}
-		c.Wrapf(2, "no series match%s", textWhen(!c.allNamespaces, " in namespace "+c.objectNamespace()+". All namespaces: -A"))
+		c.Wrapf(2, "no series match%s", textIf(!c.allNamespaces, " in namespace "+c.objectNamespace()+". All namespaces: -A"))
 	} else if err := people(rows); err != nil {
 		return err
 	}

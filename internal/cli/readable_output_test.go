@@ -39,8 +39,8 @@ func TestWhyKeepaliveSaysWhenProblemOpens(t *testing.T) {
 	x.expectOutput("", "why web01/keepalive", 0, "a user stopped the agent, so the server expects no heartbeat")
 }
 
-// TestHeldColumnIsNarrow lists an event under a silence with a long reason, and expects a cut text. With -o wide and
-// in describe, the text must be whole.
+// TestHeldColumnIsNarrow lists an event under a silence with a long reason, and expects a shortened reason.
+// With -o wide and in describe, the text must be whole.
 func TestHeldColumnIsNarrow(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -62,8 +62,9 @@ func TestHeldColumnIsNarrow(t *testing.T) {
 	x.expectOutput("", "describe event web01/disk", 0, reason)
 }
 
-// TestImportAloneListsAllImporters expects muster import without a further word to name all importers, each with an example.
-func TestImportAloneListsAllImporters(t *testing.T) {
+// TestImportWithoutArgumentsListsImporters expects muster import without arguments to name all importers, each
+// with an example.
+func TestImportWithoutArgumentsListsImporters(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	x.expectOutput("", "import", 0, "muster import sensu ", "muster import zabbix ", "muster import prometheus ", "muster import rudder ", "sensu (output of sensuctl dump),\nzabbix (exported templates), prometheus (rules files) and rudder (techniques, directives, rules, groups)")
 }

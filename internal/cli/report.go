@@ -50,7 +50,7 @@ func cutRows[T any](f *reportFlags, rows []T) ([]T, int) {
 
 // cutRowsText returns the line with the number of rows that --limit cut off, below a table
 func cutRowsText(n int) string {
-	return textWhen(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n))
+	return textIf(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n))
 }
 
 // minuteFormat formats a time without its seconds.
@@ -97,7 +97,7 @@ func availabilityCommand(s *commandLine) *cobra.Command {
 			return f.reportFlags.validate(c)
 		},
 		run: func(c *commandCall) error {
-			namespace, err := c.takeNamespace(&f.group, &f.check)
+			namespace, err := c.cutNamespacePrefix(&f.group, &f.check)
 			if err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 		total.Add(x)
 	}
 	duration := func(seconds float64) any {
-		return screen.ValueIf(seconds != 0, exactSpan(seconds))
+		return screen.ValueIf(seconds != 0, exactDurationText(seconds))
 	}
 	rows, more := cutRows(&f.reportFlags, l.Items)
 	var notes []string
@@ -201,8 +201,8 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}.print(c)
 }
 
-// exactSpan formats seconds as a duration that is exact to the second. The rows of a report so add up to its total.
-func exactSpan(seconds float64) string {
+// exactDurationText formats seconds as a duration that is exact to the second. The rows of a report so add up to its total.
+func exactDurationText(seconds float64) string {
 	span, days := (time.Duration(seconds * float64(time.Second))).Round(time.Second), ""
 	if n := span / (24 * time.Hour); n > 0 && span%(24*time.Hour) != 0 {
 		span, days = span-n*24*time.Hour, model.Duration(n*24*time.Hour).String()
@@ -217,8 +217,8 @@ func availabilityTotalText(c *commandCall, total v1.Availability, l v1.Availabil
 	if total.Covered() == 0 {
 		return "no event has results " + period
 	}
-	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), exactSpan(total.Covered()),
-		textWhen(total.WithoutData > 0, "; "+exactSpan(total.WithoutData)+" without results do not count"), period)
+	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), exactDurationText(total.Covered()),
+		textIf(total.WithoutData > 0, "; "+exactDurationText(total.WithoutData)+" without results do not count"), period)
 }
 
 // reportGroupAvailability prints the availability of whole groups of nodes.

@@ -233,7 +233,7 @@ func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
 // escapeFormula quotes a text that a spreadsheet would execute as a formula. A check output with = at its start is an
 // example.
 func escapeFormula(text string) string {
-	if text = screen.Clean(text); text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
+	if text = screen.CleanLine(text); text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
 		return "'" + text
 	}
 	return text

@@ -49,8 +49,8 @@ func (w *historyWriter) recordDelivery(problem, route, handler, tells string, st
 		Route: route, Event: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
 }
 
-// recordMark writes an acknowledgement of an event, or the start of its flapping, into the history.
-func (w *historyWriter) recordMark(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
+// recordAckOrFlapStart writes an acknowledgement of an event, or the start of its flapping, into the history.
+func (w *historyWriter) recordAckOrFlapStart(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
 	w.t.Helper()
 	id, _ := w.rig.Directory.NodeByName(namespace, node)
 	checkID, _ := w.rig.Directory.CheckByName(namespace, check)
@@ -83,8 +83,8 @@ func newShadowFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	id := w.recordProblem("beside", "web02", "load", 3*day, 5*hour)
 	w.recordDelivery(id, "beside/default", "pager", "opened", history.Delivered, 3*day)
 	w.recordDelivery(id, "beside/default", "pager", "reminder", history.Dead, 3*day-4*hour)
-	w.recordMark(history.Acknowledged, "beside", "web02", "load", 3*day-2*hour)
-	w.recordMark(history.FlappingStarted, "beside", "web01", "disk", day)
+	w.recordAckOrFlapStart(history.Acknowledged, "beside", "web02", "load", 3*day-2*hour)
+	w.recordAckOrFlapStart(history.FlappingStarted, "beside", "web01", "disk", day)
 	id = w.recordProblem("beside", "web02", "disk", hour, 0)
 	w.recordDelivery(id, "", "mail", "opened", history.Shadow, hour)
 	w.recordDelivery(id, "", "mail", "reminder", history.Shadow, 10*time.Minute)

@@ -57,7 +57,7 @@ func rolloutRequestsCommand(s *commandLine) *cobra.Command {
 			}
 		}
 		if len(found) != 1 {
-			return v1.ReviewRequest{}, model.Errorf(model.NotFound, "%s begin with %s", model.CountNoun(len(found), "open request"), c.args[0]).
+			return v1.ReviewRequest{}, model.Errorf(model.NotFound, "%s have an id that begins with %s", model.CountNoun(len(found), "open request"), c.args[0]).
 				WithHint("list the requests: muster rollout requests")
 		}
 		return c.api.Rollouts.Request(c.ctx, found[0])
@@ -86,7 +86,7 @@ func rolloutRequestsCommand(s *commandLine) *cobra.Command {
 // shortRequestID is the number of characters of a request's id in a list.
 const shortRequestID = 12
 
-// changesText returns the resources that a request changes, such as "policy/web updated, group/db deleted".
+// changesText describes the resources in a change request, such as "policy/web updated, group/db deleted".
 func changesText(q *v1.ReviewRequest) string {
 	var parts []string
 	for _, change := range q.Changes {
@@ -98,20 +98,20 @@ func changesText(q *v1.ReviewRequest) string {
 	return strings.Join(parts, ", ")
 }
 
-// printReviewRequest prints a request of a change for people.
+// printReviewRequest prints, as text, a change that awaits the approval of another person.
 func printReviewRequest(c *commandCall, q v1.ReviewRequest) {
 	c.printField("request", "%s", q.ID)
-	c.printField("by", "%s, %s%s", q.By, c.TimeAndAge(q.At), textWhen(q.Message != "", ": "+q.Message))
+	c.printField("by", "%s, %s%s", q.By, c.TimeAndAge(q.At), textIf(q.Message != "", ": "+q.Message))
 	text := model.CountNoun(q.NodeCount, "node")
 	if len(q.Nodes) > 0 {
-		text += ": " + strings.Join(q.Nodes, ", ") + textWhen(q.NodeCount > len(q.Nodes), ", …")
+		text += ": " + strings.Join(q.Nodes, ", ") + textIf(q.NodeCount > len(q.Nodes), ", …")
 	}
 	c.printField("nodes", "%s", text)
 	c.printField("approve", "another administrator types until %s: %s", c.TimeAndAge(q.Until), q.Command)
 	for _, change := range q.Changes {
 		c.printField("change", "%s %s", resourceRefText(change.Kind, change.Namespace, change.Name), change.Op)
 		for line := range strings.Lines(change.Diff) {
-			c.Printf("    %s\n", screen.Clean(strings.TrimSuffix(line, "\n")))
+			c.Printf("    %s\n", screen.CleanLine(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if more := q.Count - len(q.Changes); more > 0 {
@@ -166,7 +166,7 @@ func printRollout(c *commandCall, r v1.Rollout) {
 	c.printField("state", "%s", rolloutState(&r))
 	c.printNonEmptyField("reason", r.Reason)
 	c.printField("change", "by %s, %s; before it: revision %d", r.By, c.TimeAndAge(r.StartedAt), r.Base)
-	c.printNonEmptyField("approved", textWhen(r.Approver != "", "by "+r.Approver))
+	c.printNonEmptyField("approved", textIf(r.Approver != "", "by "+r.Approver))
 	c.printField("limits", "at least %s from step to step, stops above %s failed", r.Wait, r.MaxFailed)
 	for _, step := range r.Steps {
 		text := "waits"
@@ -187,7 +187,7 @@ func printRollout(c *commandCall, r v1.Rollout) {
 		c.printField("nodes", "%s", strings.Join(parts, ", "))
 	}
 	if len(r.First) > 0 && r.New < r.Nodes {
-		c.printField("on", "%s%s", strings.Join(r.First, ", "), textWhen(r.Nodes > len(r.First), ", …"))
+		c.printField("on", "%s%s", strings.Join(r.First, ", "), textIf(r.Nodes > len(r.First), ", …"))
 	}
 	for _, line := range r.Differences {
 		c.printField("differs", "%s", line)

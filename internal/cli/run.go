@@ -218,7 +218,7 @@ func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 		n = &nodeRunProgress{}
 		p.nodes[name] = n
 		p.names = append(p.names, name)
-		if w := screen.TextWidth(screen.Clean(name)); p.Width == 0 || w <= p.Width/2 {
+		if w := screen.TextWidth(screen.CleanLine(name)); p.Width == 0 || w <= p.Width/2 {
 			p.nameWidth = max(p.nameWidth, w)
 		}
 	}
@@ -227,7 +227,7 @@ func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 
 // printNodeLine prints one line of output, prefixed with the name of its node
 func (p *runPrinter) printNodeLine(node, format string, args ...any) {
-	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
+	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.CleanLine(node), p.nameWidth), p.Sprintf(format, args...))
 }
 
 // runEndText returns a text about the end of a run on one node, such as an exit code. It is "" if the run was OK and
@@ -235,12 +235,12 @@ func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.PaintedText {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
-		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textWhen(l.Reason != "", ": "+l.Reason))
+		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textIf(l.Reason != "", ": "+l.Reason))
 	case l.Status == nil, *l.Status == model.OK && printed && l.Cut == 0:
 		return ""
 	}
-	text := textWhen(duration, " after "+(time.Duration(l.DurationMs)*time.Millisecond).String())
-	text += textWhen(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were truncated)", l.Cut))
+	text := textIf(duration, " after "+(time.Duration(l.DurationMs)*time.Millisecond).String())
+	text += textIf(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were truncated)", l.Cut))
 	return p.Sprintf("%s%s", statusCell(*l.Status), text)
 }
 

@@ -78,7 +78,8 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
-// silence is a silence to create. It has the request to the server, and the spec for the request.
+// silence is one silence that muster silence is about to create. It has the request to the server, and the spec
+// for the request.
 type silence struct {
 	request v1.SilenceRequest
 	spec    model.SilenceSpec
@@ -120,7 +121,7 @@ func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	case !s.Until.IsZero():
 		until = "until " + c.TimeAndAge(s.Until)
 	}
-	dry := textWhen(s.DryRun, "dry run, nothing was created: ")
+	dry := textIf(s.DryRun, "dry run, nothing was created: ")
 	checks := "every check"
 	if len(spec.Checks) > 0 {
 		checks = strings.Join(spec.Checks, ", ")
@@ -231,7 +232,7 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 			}
 			k, name = kind.Template().KindInfo, template
 		}
-		if model.BuiltinCheck(name) != 0 || strings.ContainsAny(name, "/*") {
+		if model.BuiltinCheckID(name) != 0 || strings.ContainsAny(name, "/*") {
 			continue
 		}
 		if isTrigger && !strings.ContainsAny(trigger, "*?[") && !f.future {
@@ -243,7 +244,7 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 			continue
 		}
 		if namespace == model.SharedNamespaceName {
-			if found, err := c.namespacesWith(k, name); err != nil || len(found) > 0 {
+			if found, err := c.findNamespacesOfObject(k, name); err != nil || len(found) > 0 {
 				continue
 			}
 		}
@@ -254,8 +255,8 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 	return nil
 }
 
-// requireAll returns an error that lists all missing parts of a silence. The parts are its problems, its reason and
-// its end.
+// requireAll returns one error that lists all missing flags of a silence. The parts are its problems, its
+// reason and its end.
 func (f *silenceFlags) requireAll(c *commandCall, s *model.SilenceSpec) error {
 	var missing, hints []string
 	if len(c.args)+len(f.targets.Groups)+len(s.Checks) == 0 && f.targets.Where+f.labels == "" && !f.allEvents {

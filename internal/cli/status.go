@@ -30,7 +30,7 @@ func statusCommand(s *commandLine) *cobra.Command {
 			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if the fleet has only warnings, with 21 if it is not well")
 		},
 		run: func(c *commandCall) error {
-			st, err := c.api.Status(c.ctx, textWhen(!c.allNamespaces, c.namespace))
+			st, err := c.api.Status(c.ctx, textIf(!c.allNamespaces, c.namespace))
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func listServerAndAgentFaults(s v1.Status) (list []string) {
 
 // printStatusLine prints one line of muster status with a name and its value.
 func (c *commandCall) printStatusLine(name, format string, args ...any) {
-	c.Field(10, name, format, args...)
+	c.WriteField(10, name, format, args...)
 }
 
 // shownWarnings is how many warnings of the server stand on the screen.
@@ -93,11 +93,11 @@ const shownWarnings = 5
 func printStatus(c *commandCall, s v1.Status) {
 	c.Wrapf(0, "%s", statusSummary(c, s))
 	for _, reason := range s.NotReady {
-		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, c.Commands(reason))
+		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, c.ReplaceProgramName(reason))
 	}
 	warnings := append(notificationWarnings(c, s), s.Warnings...)
 	for _, warning := range warnings[:min(shownWarnings, len(warnings))] {
-		c.Wrapf(4, "  %s %s", screen.Warning, c.Commands(warning))
+		c.Wrapf(4, "  %s %s", screen.Warning, c.ReplaceProgramName(warning))
 	}
 	if more := len(warnings) - shownWarnings; more > 0 {
 		c.Printf("  and %d more warnings: muster status -o yaml\n", more)
@@ -121,7 +121,7 @@ func printStatus(c *commandCall, s v1.Status) {
 	printAgentStatus(c, s)
 	printServerStatus(c, s)
 	for i, change := range s.LastChange {
-		c.printStatusLine(fieldNameOfFirst(i, "changed"), "%s %s", c.AgeText(change.At), changeText(change))
+		c.printStatusLine(fieldNameOnce(i, "changed"), "%s %s", c.AgeText(change.At), changeText(change))
 		s.LastHour.Changes -= 1 + change.More
 	}
 	if s.LastHour.Changes > 0 {
@@ -152,7 +152,7 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 		parts = append(parts, listServerAndAgentFaults(s)...)
 	}
 	text := strings.Join(parts, "; ")
-	text += textWhen(s.Silent > 0 && len(parts) == 1 && len(listServerAndAgentFaults(s)) == 0, ", the rest is well")
+	text += textIf(s.Silent > 0 && len(parts) == 1 && len(listServerAndAgentFaults(s)) == 0, ", the rest is well")
 	switch {
 	case level == exitNotWell && len(s.NotReady) > 0:
 		return screen.Cell{Text: "The server is not ready.", Colour: screen.Red}
@@ -177,14 +177,14 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 		if u.Failing+u.Dead == 0 {
 			continue
 		}
-		flag := textWhen(u.Namespace != model.DefaultNamespaceName, " -n "+u.Namespace)
+		flag := textIf(u.Namespace != model.DefaultNamespaceName, " -n "+u.Namespace)
 		text := fmt.Sprintf("handler %s fails: %s not delivered, the oldest of %s ago", nameWithNamespace(u.Namespace, u.Handler), model.CountNoun(u.Failing+u.Dead, "message"), model.Age(c.Now(), u.Since))
-		text += textWhen(u.Dead > 0, c.Commands(fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag)))
-		list = append(list, fmt.Sprintf("%s; last error: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
+		text += textIf(u.Dead > 0, c.ReplaceProgramName(fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag)))
+		list = append(list, fmt.Sprintf("%s; last error: %s; %s", text, screen.FirstLine(u.LastError), c.ReplaceProgramName(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
 	}
 	if n := s.Unnotified.Problems; n > 0 {
 		list = append(list, fmt.Sprintf("no handler is notified of %s (%s): no route matches, and the checks name no handler; %s",
-			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.Commands("create a handler that pages: muster handler create --help")))
+			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.ReplaceProgramName("create a handler that pages: muster handler create --help")))
 	}
 	return list
 }
@@ -211,7 +211,7 @@ func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 
 // exampleNamesText formats the first of n node names for a message, such as web01, web02, ….
 func exampleNamesText[N int | uint64](examples []string, n N) string {
-	return strings.Join(examples, ", ") + textWhen(n > N(len(examples)), ", …")
+	return strings.Join(examples, ", ") + textIf(n > N(len(examples)), ", …")
 }
 
 // nodesWithExamplesText formats a number of nodes with some of their names, such as "37 nodes (web01, web02, …)"
@@ -228,7 +228,7 @@ func printNodeStatus(c *commandCall, s v1.Status) {
 		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesWithExamplesText(s.Stopped, s.StoppedNow))
 	}
 	for i, f := range s.Faults {
-		c.printStatusLine(fieldNameOfFirst(i, "errors"), "%s: %s", nodesWithExamplesText(f.Nodes, f.Examples), f.Text)
+		c.printStatusLine(fieldNameOnce(i, "errors"), "%s: %s", nodesWithExamplesText(f.Nodes, f.Examples), f.Text)
 	}
 }
 
@@ -238,7 +238,7 @@ func printEventStatus(c *commandCall, s v1.Status) {
 		c.printStatusLine("events", "none yet")
 	} else {
 		c.printStatusLine("events", "%d: %d critical, %d unknown, %d warning, %d ok%s", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK,
-			textWhen(s.NoProblem > 0, fmt.Sprintf("; %d of them no problem, because too few results failed (alert.failAfter)", s.NoProblem)))
+			textIf(s.NoProblem > 0, fmt.Sprintf("; %d of them no problem, because too few results failed (alert.failAfter)", s.NoProblem)))
 	}
 	if len(s.Namespaces) > 0 {
 		c.printStatusLine("", "%s; only one: -n %s", strings.Join(convertEach(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
@@ -247,15 +247,15 @@ func printEventStatus(c *commandCall, s v1.Status) {
 	if parts := problemCountsText(s); len(parts) > 1 || s.Handled.Sum() > 0 {
 		problems += ": " + strings.Join(parts, ", ")
 	}
-	problems += textWhen(s.LastHour.Opened+s.LastHour.Closed > 0,
+	problems += textIf(s.LastHour.Opened+s.LastHour.Closed > 0,
 		fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
 	c.printStatusLine("problems", "%s", problems)
 	waiting := slices.DeleteFunc(slices.Clone(s.Unsent), func(u v1.Unsent) bool { return u.Waiting == 0 })
 	for i, u := range waiting {
 		text := fmt.Sprintf("%d for handler %s", u.Waiting, nameWithNamespace(u.Namespace, u.Handler))
-		text += textWhen(c.Now().Sub(u.Since) >= time.Second, ", the oldest waits for "+model.Age(c.Now(), u.Since))
-		text += textWhen(u.Failing > 0, fmt.Sprintf("; %d failed", u.Failing))
-		c.printStatusLine(fieldNameOfFirst(i, "messages"), "%s", text)
+		text += textIf(c.Now().Sub(u.Since) >= time.Second, ", the oldest waits for "+model.Age(c.Now(), u.Since))
+		text += textIf(u.Failing > 0, fmt.Sprintf("; %d failed", u.Failing))
+		c.printStatusLine(fieldNameOnce(i, "messages"), "%s", text)
 	}
 }
 
@@ -313,9 +313,9 @@ func printServerStatus(c *commandCall, s v1.Status) {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
 		if j.FreeBytes > 0 {
 			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).Approximate())
-			text += textWhen(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may still use")
+			text += textIf(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may still use")
 		}
-		text += textWhen(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
+		text += textIf(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
 		c.printStatusLine("journal", "%s", text)
 		if j.BehindCommits > usualLag || j.QueuedBytes > 0 && j.Blocked != "" {
 			c.printStatusLine("", "%s wait for a commit; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
@@ -332,7 +332,7 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	if load, err := c.api.ValueLoad(c.ctx); err == nil && load.Rate > 0 { // a user without the right sees the other lines
 		text := fmt.Sprintf("%.0f per second", load.Rate)
 		if i := slices.IndexFunc(load.Costs, func(cost v1.ValueCost) bool { return cost.Kind == "item" }); i >= 0 {
-			text += fmt.Sprintf("; most time: %s, %s of a CPU (muster debug values)", costName(load.Costs[i].Template, load.Costs[i].Name), percentOfOne(load.Costs[i].Seconds))
+			text += fmt.Sprintf("; most time: %s, %s of a CPU (muster debug values)", costName(load.Costs[i].Template, load.Costs[i].Name), cpuPercentText(load.Costs[i].Seconds))
 		}
 		c.printStatusLine("values", "%s", text)
 	}
@@ -385,7 +385,7 @@ func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 func (s *setupAdvice) printAdvice(c *commandCall) {
 	wide := 0
 	for i := range s.next {
-		s.next[i][0] = c.Commands(s.next[i][0])
+		s.next[i][0] = c.ReplaceProgramName(s.next[i][0])
 		wide = max(wide, len(s.next[i][0]))
 	}
 	c.Printf("\n")

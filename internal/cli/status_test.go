@@ -56,7 +56,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 	rig.RecordResult("default", "db01", "disk", model.Critical, "DISK CRITICAL - /srv is full")
 	for i, node := range web[40:47] {
 		rig.Advance(time.Second)
-		rig.RecordSilence(node, "no heartbeat for 2m")
+		rig.RecordMissedKeepalive(node, "no heartbeat for 2m")
 		rig.SetSession(web[i], &v1.AgentSession{Version: "0.1.0", Stats: &v1.AgentStats{Spooled: uint64(100 * (i + 1)), OldestSeconds: float64(100 * i)}})
 	}
 	recordFailedDelivery(t, rig, "p1", 4*time.Minute, time.Minute, "POST https://pager.example/hook: answered 503 Service Unavailable")
@@ -80,9 +80,9 @@ func TestStatusOfManyFaults(t *testing.T) {
 	}
 }
 
-// TestStatusInEveryStateOfTheServer runs muster status in five states of the server, and compares the output. The
-// server has no nodes, is healthy, has just started, is not ready, or is stopped.
-func TestStatusInEveryStateOfTheServer(t *testing.T) {
+// TestStatusInFiveServerStates runs muster status in five states of the server, and compares the output with
+// expected text. The server has no nodes, is healthy, has just started, is not ready, or is stopped.
+func TestStatusInFiveServerStates(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
 	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 0 }
@@ -109,7 +109,7 @@ func TestStatusInEveryStateOfTheServer(t *testing.T) {
 	rig.SetSession("web01", &v1.AgentSession{Stats: &v1.AgentStats{Spooled: 12, OldestSeconds: 100}})
 	x.expectOutput("", "status --exit-code", 20)
 	rig.SetSession("web01", nil)
-	rig.RecordSilence("web02", "no heartbeat for 2m")
+	rig.RecordMissedKeepalive("web02", "no heartbeat for 2m")
 	x.expectOutput("", "status --exit-code", 21)
 	rig.NotReady = []string{"the journal does not commit: no space left on device"}
 	x.runCommandLine("", "status")
@@ -149,9 +149,9 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 	}
 }
 
-// TestStatusCountsHandledProblemsApart counts problems in muster status, and expects handled problems apart from
-// others. Acknowledged, silenced and maintained problems are handled.
-func TestStatusCountsHandledProblemsApart(t *testing.T) {
+// TestStatusCountsHandledProblemsSeparately expects muster status to count acknowledged, silenced and similar
+// problems separately from other problems. Acknowledged, silenced and maintained problems are handled.
+func TestStatusCountsHandledProblemsSeparately(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 100
 	rig.DeclareNodes("default", nil, "web01", "web02", "web03", "web04", "web05")
@@ -180,7 +180,7 @@ func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	x.expectOutput("", "status --exit-code", 20)
 	rig.ConnectNodes("default", "web04")
 	rig.Advance(5 * time.Minute)
-	rig.RecordSilence("web04", "no heartbeat for 2m")
+	rig.RecordMissedKeepalive("web04", "no heartbeat for 2m")
 	x.expectOutput("", "status --exit-code", 21)
 	x.assertTranscript("status_handled.golden")
 	var s v1.Status

@@ -39,8 +39,10 @@ func toyKind() kind.Kind {
 				v.Missing("spec.colour", "write colour: red", "missing")
 			}
 		},
-		Columns: []kind.Column[*ToySpec]{{Name: "COLOUR", Cell: func(_ kind.View, s *ToySpec) string { return s.Colour }}},
-		Details: func(_ kind.View, s *ToySpec) []kind.Detail { return []kind.Detail{{Name: "colour", Text: s.Colour}} },
+		Columns: []kind.Column[*ToySpec]{{Name: "COLOUR", Cell: func(_ kind.ResourceView, s *ToySpec) string { return s.Colour }}},
+		Details: func(_ kind.ResourceView, s *ToySpec) []kind.Detail {
+			return []kind.Detail{{Name: "colour", Text: s.Colour}}
+		},
 	})
 }
 

@@ -60,8 +60,8 @@ func awaitLine(t *testing.T, lines <-chan string, text string, act func()) strin
 	}
 }
 
-// TestWatchesPrintChanges watches events, problems and nodes, and expects a list and then changed lines for people.
-// Programs must get only the changes.
+// TestWatchesPrintChanges watches events, problems and nodes, and expects first the full list, then one line
+// per change. Programs must get only the changes.
 func TestWatchesPrintChanges(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")

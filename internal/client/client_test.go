@@ -22,9 +22,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestContextBackupOverwritesNoOther backs up a context file (saved login), and expects all earlier backups to remain.
+// TestContextBackupKeepsEarlierBackups backs up a context file (saved login), and expects all earlier backups to remain.
 // The file itself remains, too.
-func TestContextBackupOverwritesNoOther(t *testing.T) {
+func TestContextBackupKeepsEarlierBackups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
 	keep := func() string {

@@ -68,7 +68,7 @@ func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note 
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
-// Notify notifies the handlers of an event about its open problem, unless the handlers know already.
+// Notify notifies the handlers of an event about its open problem, except handlers that were notified before.
 func (e Events) Notify(ctx context.Context, namespace, node, check, note string) (v1.RoutingEffect, error) {
 	return postJSON[v1.RoutingEffect](ctx, e.c, eventPath(namespace, node, check)+"/notify", v1.Action{Note: note})
 }
@@ -107,12 +107,12 @@ func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after st
 	return getJSON[v1.ItemList](ctx, c.c, "/items", buildQuery(f, "after", after, "limit", limit, narrow))
 }
 
-// Texts returns the newest text and log values of items that match, in the order of their times.
+// Texts returns the newest text and log values of the items that match a filter, sorted by time.
 func (c *Client) Texts(ctx context.Context, f v1.TextFilter) (v1.TextList, error) {
 	return getJSON[v1.TextList](ctx, c.c, "/texts", buildQuery(f))
 }
 
-// ValueLoad returns the load of the server's processing of item values.
+// ValueLoad returns how busy the server is with processing the values of items.
 func (c *Client) ValueLoad(ctx context.Context) (v1.ValueLoad, error) {
 	return getJSON[v1.ValueLoad](ctx, c.c, "/items/load", nil)
 }
@@ -176,8 +176,8 @@ func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, 
 	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", buildQuery("limit", limit, "after", after, narrow))
 }
 
-// ReplayHandler sends a handler's dead letters (notifications given up) again
-func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string, r v1.HandlerReplay) (v1.HandlerReplayed, error) {
+// ReplayDeadLetters sends a handler's dead letters (notifications given up) again
+func (n Notifications) ReplayDeadLetters(ctx context.Context, namespace, name string, r v1.HandlerReplay) (v1.HandlerReplayed, error) {
 	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
@@ -194,17 +194,17 @@ func (r Rollouts) Get(ctx context.Context, namespace, name string) (v1.Rollout, 
 	return getJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name), nil)
 }
 
-// Requests returns the changes that await the approval of another person, the oldest first.
+// Requests returns the change requests that await the approval of another person, the oldest first.
 func (r Rollouts) Requests(ctx context.Context, namespace string) (v1.ReviewRequestList, error) {
 	return getJSON[v1.ReviewRequestList](ctx, r.c, "/review-requests", buildQuery("namespace", namespace))
 }
 
-// Request returns one request of a change, with the differences of its resources.
+// Request returns one change request (a change that awaits approval), with the differences of its resources.
 func (r Rollouts) Request(ctx context.Context, id string) (v1.ReviewRequest, error) {
 	return getJSON[v1.ReviewRequest](ctx, r.c, escapePath("review-requests", id), nil)
 }
 
-// Do approves, starts, pauses, stops or undoes (the verb) the roll-out of a policy directive.
+// Do performs an action (approve, start, pause, stop or undo) on the roll-out of a policy directive.
 func (r Rollouts) Do(ctx context.Context, verb, namespace, name string, a v1.RolloutAction) (v1.Rollout, error) {
 	return postJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name, verb), a)
 }
@@ -212,7 +212,7 @@ func (r Rollouts) Do(ctx context.Context, verb, namespace, name string, a v1.Rol
 // Reports has the API operations that return reports about a period of history
 type Reports struct{ c *connection }
 
-// Shadow returns a page of notifications that namespaces in shadow mode did not send, newest first
+// Shadow returns a page of the notifications that shadow mode recorded but did not send, newest first.
 func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, error) {
 	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", buildQuery(q))
 }

@@ -32,7 +32,7 @@ func (c *Client) MetricNames(ctx context.Context, namespace string) ([]string, e
 	return a.Data, err
 }
 
-// querySeries sends a PromQL query and returns the result out of the answer's JSON, which has Prometheus' form.
+// querySeries sends a PromQL query and decodes the answer, which has the JSON format of Prometheus.
 func (c *Client) querySeries(ctx context.Context, path string, query url.Values) (v1.SeriesResult, error) {
 	a, err := getJSON[struct {
 		Data     v1.SeriesResult `json:"data"`

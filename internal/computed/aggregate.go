@@ -29,7 +29,7 @@ type calculation struct {
 	engine     *Engine
 	now        time.Time
 	aggregates map[aggregateKey]computedValue
-	surveys    map[string]*survey // by namespace
+	surveys    map[string]*itemStatistics // by namespace
 }
 
 // aggregateKey identifies an aggregate over several nodes by its formula and namespace.
@@ -44,39 +44,39 @@ type computedValue struct {
 	err error
 }
 
-// value computes the value of one computed item on a node.
-func (c *calculation) value(ctx context.Context, one *computedItem, namespace string, node model.NodeID) (item.Value, error) {
+// computeItem computes the value of one computed item on a node.
+func (c *calculation) computeItem(ctx context.Context, one *computedItem, namespace string, node model.NodeID) (item.Value, error) {
 	switch {
 	case one.fault != nil:
 		return item.Value{}, one.fault
 	case one.program == nil:
-		return c.internal(&one.internal, namespace, node)
+		return c.computeInternalItem(&one.internal, namespace, node)
 	}
 	key := aggregateKey{one.program, namespace}
 	of, known := c.aggregates[key]
 	if !known {
-		of.Value, of.err = c.aggregate(ctx, one.program, namespace)
+		of.Value, of.err = c.computeAggregate(ctx, one.program, namespace)
 		c.aggregates[key] = of
 	}
 	return of.Value, of.err
 }
 
-// aggregate computes a formula over the series of a namespace.
-func (c *calculation) aggregate(ctx context.Context, program *trigger.Program, namespace string) (item.Value, error) {
+// computeAggregate evaluates a formula over the series of all nodes in a namespace.
+func (c *calculation) computeAggregate(ctx context.Context, program *trigger.Program, namespace string) (item.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, aggregateTimeout)
 	defer cancel()
 	values := make([][]float64, len(program.Selections()))
 	for i := range values {
 		var err error
-		if values[i], err = c.selected(ctx, &program.Selections()[i], namespace); err != nil {
+		if values[i], err = c.selectedValues(ctx, &program.Selections()[i], namespace); err != nil {
 			return item.Value{}, err
 		}
 	}
 	return program.Aggregate(values, c.now.UnixNano())
 }
 
-// selected returns the value of each item that a formula selects.
-func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namespace string) (list []float64, err error) {
+// selectedValues returns the value of each item that a formula selects.
+func (c *calculation) selectedValues(ctx context.Context, s *trigger.Selection, namespace string) (list []float64, err error) {
 	from, to := s.Period(c.now.UnixNano())
 	from, to = from/1e6+1, to/1e6
 	q, err := c.engine.opts.Series(namespace).Querier(from, to)
@@ -109,7 +109,7 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 		if err := it.Err(); err != nil {
 			return nil, err
 		}
-		if f, ok := s.Fold(values); ok {
+		if f, ok := s.Reduce(values); ok {
 			list = append(list, f)
 		}
 	}

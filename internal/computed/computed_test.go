@@ -37,7 +37,7 @@ func (testDirectory) Nodes(namespace string) []model.NodeID {
 // UnitNodes returns all nodes of the test.
 func (testDirectory) UnitNodes(model.UnitID) []model.NodeID { return []model.NodeID{1, 2, 3} }
 
-// Node returns what the directory knows about a node.
+// Node returns the record of a test node.
 func (testDirectory) Node(id model.NodeID) *directory.Node {
 	name := route.Name{Namespace: "default", Name: string('a' + rune(id) - 1)}
 	if id == 3 {
@@ -46,8 +46,8 @@ func (testDirectory) Node(id model.NodeID) *directory.Node {
 	return &directory.Node{Name: name, ID: id, UID: uuid.UUID{byte(id)}}
 }
 
-// For returns the assignment (checks and Templates) of a test node.
-func (d testDirectory) For(id model.NodeID) *directory.Assignment {
+// AssignmentOf returns the assignment (checks and Templates) of a test node.
+func (d testDirectory) AssignmentOf(id model.NodeID) *directory.Assignment {
 	return &directory.Assignment{Node: id, UID: uuid.UUID{byte(id)}, Definitions: []*model.Definition{d.unit.Definition}}
 }
 
@@ -59,7 +59,7 @@ func (testDirectory) GroupMembers(_, name string) []model.NodeID {
 	return nil
 }
 
-// NodeByName returns the id of a node by its letter.
+// NodeByName returns the id of a test node by its name of one letter.
 func (testDirectory) NodeByName(_, name string) (model.NodeID, bool) {
 	return model.NodeID(name[0] - 'a' + 1), true
 }
@@ -90,7 +90,7 @@ func TestEngineComputes(t *testing.T) {
 		{Key: "zabbix[nosuch]", Interval: 1e9, Internal: true},
 		{Key: "zabbix[queue,10s]", Interval: 1e9, Internal: true},
 	}
-	definition := (&model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000, Name: "t"}, Items: items}).Seal()
+	definition := (&model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000, Name: "t"}, Items: items}).ToDefinition()
 	unit := &directory.Unit{ID: 1000, Kind: "Template", Name: route.Name{Namespace: "default", Name: "t"}, Definition: definition}
 	now := time.Unix(1_700_000_000, 5e8)
 	store := testenv.Value(series.Open(t.TempDir(), series.Options{Range: time.Hour, LateWindow: time.Hour, Logger: slog.New(slog.DiscardHandler)}))(t)
@@ -107,7 +107,7 @@ func TestEngineComputes(t *testing.T) {
 	var entries []journal.Entry
 	e := New(Options{
 		Templates: func() []*directory.Unit { return []*directory.Unit{unit} }, Directory: testDirectory{unit}, Log: slog.New(slog.DiscardHandler),
-		Series: func(namespace string) storage.Queryable { return inNamespace(store, namespace) },
+		Series: func(namespace string) storage.Queryable { return newNamespaceStore(store, namespace) },
 		Server: Server{
 			EachItem: func(_ model.NodeID, each func(*model.Item, int64, bool)) {
 				each(&items[2], now.Add(-time.Minute).UnixNano(), false)
@@ -118,7 +118,7 @@ func TestEngineComputes(t *testing.T) {
 		},
 		Record: func(_ context.Context, list []journal.Entry) error { entries = append(entries, list...); return nil },
 	})
-	e.forms = e.newForms()
+	e.forms = e.compileTemplates()
 	e.compute(t.Context(), now.Add(-time.Second), now)
 	if len(entries) != 3 || e.Count() != 3*8 {
 		t.Fatalf("%d entries, %d values", len(entries), e.Count())
@@ -150,15 +150,15 @@ func TestTagsOfDeletedTemplate(t *testing.T) {
 	}
 }
 
-// inNamespace returns a view of a series store that shows only the series of one namespace.
-func inNamespace(store storage.Queryable, namespace string) storage.Queryable {
+// newNamespaceStore wraps a series store and returns only the series of one namespace.
+func newNamespaceStore(store storage.Queryable, namespace string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		q, err := store.Querier(from, to)
 		return namespaceQuerier{q, namespace}, err
 	})
 }
 
-// namespaceQuerier sees the series of one namespace.
+// namespaceQuerier is a storage.Querier that returns only the series of one namespace.
 type namespaceQuerier struct {
 	storage.Querier
 	namespace string

@@ -40,7 +40,7 @@ type Directory interface {
 	Nodes(namespace string) []model.NodeID
 	UnitNodes(unit model.UnitID) []model.NodeID
 	Node(id model.NodeID) *directory.Node
-	For(id model.NodeID) *directory.Assignment
+	AssignmentOf(id model.NodeID) *directory.Assignment
 	GroupMembers(namespace, name string) []model.NodeID
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	NamespaceByName(name string) (model.NamespaceID, bool)
@@ -51,7 +51,7 @@ type Directory interface {
 // Engine computes items from other items, such as totals over several nodes. Any goroutine may call Count.
 type Engine struct {
 	opts    Options
-	forms   []*form
+	forms   []*compiledTemplate
 	written atomic.Uint64
 	trouble bool // the journal refused the last values
 }
@@ -62,8 +62,9 @@ func New(o Options) *Engine { return &Engine{opts: o} }
 // Count returns the number of computed values that were written since the server's start.
 func (e *Engine) Count() uint64 { return e.written.Load() }
 
-// form is one Template's compiled formulas for one set of macro values. It also has the nodes with these values.
-type form struct {
+// compiledTemplate has the compiled formulas of one Template's items, for one set of macro values. It also has
+// the nodes with these values.
+type compiledTemplate struct {
 	definition *model.TemplateDefinition
 	macros     string // as in wire.ValueBlock
 	items      []computedItem
@@ -87,7 +88,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return nil
 		}
 		if now := e.opts.Directory.Revision(); now != revision {
-			e.forms, revision = e.newForms(), now
+			e.forms, revision = e.compileTemplates(), now
 		}
 		now := e.opts.Now()
 		e.compute(ctx, last, now)
@@ -95,19 +96,19 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// newForms returns the compiled formulas of all Templates that have computed items.
-func (e *Engine) newForms() (forms []*form) {
+// compileTemplates returns the compiled formulas of all Templates that have computed items.
+func (e *Engine) compileTemplates() (forms []*compiledTemplate) {
 	type formKey struct {
 		definition model.DefinitionID
 		macros     string
 	}
-	byKey := map[formKey]*form{}
+	byKey := map[formKey]*compiledTemplate{}
 	for _, u := range e.opts.Templates() {
-		if c := u.Definition.AsTemplate(); c == nil || u.Disabled || !hasComputed(c) {
+		if c := u.Definition.AsTemplate(); c == nil || u.Disabled || !hasComputedItems(c) {
 			continue
 		}
 		for _, node := range e.opts.Directory.UnitNodes(u.ID) {
-			a := e.opts.Directory.For(node)
+			a := e.opts.Directory.AssignmentOf(node)
 			if a == nil || a.UID == uuid.Nil {
 				continue
 			}
@@ -120,7 +121,7 @@ func (e *Engine) newForms() (forms []*form) {
 				key := formKey{c.ID, wire.EncodeMacros(set)}
 				f := byKey[key]
 				if f == nil {
-					f = newForm(c, key.macros, set)
+					f = compileTemplate(c, key.macros, set)
 					byKey[key] = f
 					forms = append(forms, f)
 				}
@@ -128,21 +129,21 @@ func (e *Engine) newForms() (forms []*form) {
 			}
 		}
 	}
-	return slices.DeleteFunc(forms, func(f *form) bool { return len(f.items) == 0 })
+	return slices.DeleteFunc(forms, func(f *compiledTemplate) bool { return len(f.items) == 0 })
 }
 
-// hasComputed reports whether a Template has computed items.
-func hasComputed(c *model.TemplateDefinition) bool {
-	return slices.ContainsFunc(c.Items, func(i model.Item) bool { return i.Computed() })
+// hasComputedItems reports whether a Template has computed items.
+func hasComputedItems(c *model.TemplateDefinition) bool {
+	return slices.ContainsFunc(c.Items, func(i model.Item) bool { return i.IsComputed() })
 }
 
-// newForm compiles the computed items of a Template. Items that the metric view computes are left out.
-func newForm(c *model.TemplateDefinition, macros string, set map[string]string) *form {
-	f, values := &form{definition: c, macros: macros}, c.MacroValues(set)
+// compileTemplate compiles the computed items of a Template. Items that the metric view computes are left out.
+func compileTemplate(c *model.TemplateDefinition, macros string, set map[string]string) *compiledTemplate {
+	f, values := &compiledTemplate{definition: c, macros: macros}, c.MacroValues(set)
 	for i := range c.Items {
 		one := computedItem{Item: &c.Items[i], position: uint32(i)}
 		switch {
-		case !one.Computed():
+		case !one.IsComputed():
 			continue
 		case one.Internal:
 			var key string
@@ -181,7 +182,7 @@ func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 		e.trouble = err != nil
 		entries, values = nil, 0
 	}
-	c := &calculation{engine: e, now: now, aggregates: map[aggregateKey]computedValue{}, surveys: map[string]*survey{}}
+	c := &calculation{engine: e, now: now, aggregates: map[aggregateKey]computedValue{}, surveys: map[string]*itemStatistics{}}
 	for _, f := range e.forms {
 		var due []*computedItem
 		for i := range f.items {
@@ -208,7 +209,7 @@ func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 }
 
 // entryOfNode returns a journal entry with the computed values of a node. It has the items in due.
-func (e *Engine) entryOfNode(ctx context.Context, c *calculation, f *form, due []*computedItem, node model.NodeID) (journal.Entry, bool) {
+func (e *Engine) entryOfNode(ctx context.Context, c *calculation, f *compiledTemplate, due []*computedItem, node model.NodeID) (journal.Entry, bool) {
 	n := e.opts.Directory.Node(node)
 	namespace, ok := e.opts.Directory.NamespaceByName(n.Namespace)
 	if !ok || n.UID == uuid.Nil {
@@ -216,7 +217,7 @@ func (e *Engine) entryOfNode(ctx context.Context, c *calculation, f *form, due [
 	}
 	list := make([]wire.BlockValue, len(due))
 	for i, one := range due {
-		value, err := c.value(ctx, one, n.Namespace, node)
+		value, err := c.computeItem(ctx, one, n.Namespace, node)
 		if list[i] = (wire.BlockValue{Position: one.position, Value: value}); err != nil {
 			list[i].Unsupported, list[i].Value = true, item.FromText(err.Error())
 		}

@@ -23,22 +23,22 @@ type Server struct {
 	Available func(node model.NodeID) (status model.Status, ok bool)
 }
 
-// survey counts items, unsupported items and triggers of the nodes in a namespace.
-type survey struct {
+// itemStatistics counts the items, unsupported items and triggers of the nodes in a namespace.
+type itemStatistics struct {
 	items, unsupported, triggers int
 	perSecond                    float64 // values that the agents collect
 	late                         []model.Duration
 }
 
-// add counts the items of a node, and collects the delays of late items. It also counts unsupported items and values
-// per second. The delay of an item is the time since its next value was due.
-func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
+// addNode counts the items of a node, and collects the delays of late items. It also counts unsupported items
+// and values per second. The delay of an item is the time since its next value was due.
+func (s *itemStatistics) addNode(server *Server, node model.NodeID, now time.Time) {
 	server.EachItem(node, func(of *model.Item, at int64, unsupported bool) {
 		s.items++
 		if unsupported {
 			s.unsupported++
 		}
-		if !of.Collected() || of.Interval <= 0 {
+		if !of.IsCollected() || of.Interval <= 0 {
 			return
 		}
 		s.perSecond += 1 / time.Duration(of.Interval).Seconds()
@@ -49,13 +49,14 @@ func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
 	s.triggers += server.Triggers(node)
 }
 
-// survey returns the numbers of items and triggers in a namespace. The numbers are counted once per calculation.
-func (c *calculation) survey(namespace string) *survey {
+// countItems returns the numbers of items, unsupported items and triggers in a namespace. The numbers are
+// counted once per calculation.
+func (c *calculation) countItems(namespace string) *itemStatistics {
 	s := c.surveys[namespace]
 	if s == nil {
-		s = &survey{}
+		s = &itemStatistics{}
 		for _, node := range c.engine.opts.Directory.Nodes(namespace) {
-			s.add(&c.engine.opts.Server, node, c.now)
+			s.addNode(&c.engine.opts.Server, node, c.now)
 		}
 		c.surveys[namespace] = s
 	}
@@ -69,8 +70,8 @@ const (
 	unavailable         = 2
 )
 
-// internal returns the value of an internal item, such as the uptime of the server.
-func (c *calculation) internal(k *model.InternalKey, namespace string, node model.NodeID) (item.Value, error) {
+// computeInternalItem returns the value of an internal item, such as the uptime of the server.
+func (c *calculation) computeInternalItem(k *model.InternalKey, namespace string, node model.NodeID) (item.Value, error) {
 	server := &c.engine.opts.Server
 	count := func(n int) (item.Value, error) { return item.FromUnsigned(uint64(max(n, 0))), nil }
 	switch k.Name {
@@ -87,24 +88,24 @@ func (c *calculation) internal(k *model.InternalKey, namespace string, node mode
 	case "hosts":
 		return count(len(c.engine.opts.Directory.Nodes(namespace)))
 	case "items":
-		return count(c.survey(namespace).items)
+		return count(c.countItems(namespace).items)
 	case "items_unsupported":
-		return count(c.survey(namespace).unsupported)
+		return count(c.countItems(namespace).unsupported)
 	case "triggers":
-		return count(c.survey(namespace).triggers)
+		return count(c.countItems(namespace).triggers)
 	case "requiredperformance":
-		return item.FromFloat(math.Round(c.survey(namespace).perSecond*1e6) / 1e6), nil
+		return item.FromFloat(math.Round(c.countItems(namespace).perSecond*1e6) / 1e6), nil
 	case "queue":
 		n := 0
-		for _, late := range c.survey(namespace).late {
+		for _, late := range c.countItems(namespace).late {
 			if late >= k.From && (k.To == 0 || late < k.To) {
 				n++
 			}
 		}
 		return count(n)
 	case "host,,items", "host,,items_unsupported":
-		var s survey
-		s.add(server, node, c.now)
+		var s itemStatistics
+		s.addNode(server, node, c.now)
 		if k.Name == "host,,items" {
 			return count(s.items)
 		}

@@ -122,7 +122,8 @@ func sortForAgents(bound net.IP, names []string, containers map[string]bool) []s
 	return out
 }
 
-// containerAddresses returns the addresses of the machine's bridges for containers and virtual machines.
+// containerAddresses returns the addresses of the machine's network bridges for containers and virtual
+// machines.
 func containerAddresses() map[string]bool {
 	out := map[string]bool{}
 	list, _ := net.Interfaces() // after an error the list is empty

@@ -99,7 +99,7 @@ type Server struct {
 	LogFile   string `name:"log-file" doc:"File for the log; SIGHUP opens it again, for logrotate. Default: standard error; for muster up, muster.log in the data folder."`
 }
 
-// Proxies returns the load balancers' networks in the setting proxy-from.
+// Proxies returns the networks of trusted load balancers from the setting proxy-from.
 func (s *Server) Proxies() []netip.Prefix {
 	list, err := model.ParseNetworks(s.ProxyFrom)
 	if err != nil {

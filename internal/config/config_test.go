@@ -31,7 +31,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 func loadSettings(t *testing.T, env map[string]string, args ...string) (*Server, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	Flags(flags)
+	AddFlags(flags)
 	testenv.NoError(t, flags.Parse(args))
 	return Load(flags, func(key string) string { return env[key] })
 }
@@ -44,9 +44,9 @@ func writeSettingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestFlagsOverrideEnvironmentOverridesFile sets one setting by flag, environment and file. The flag must win over the
-// environment, and the environment over the file.
-func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
+// TestPrecedenceOfSettings expects a flag to win over an environment variable, and the variable over the
+// settings file. The flag must win over the environment, and the environment over the file.
+func TestPrecedenceOfSettings(t *testing.T) {
 	path := writeSettingsFile(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
 	s, err := loadSettings(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
 	testenv.NoError(t, err)
@@ -88,7 +88,7 @@ func TestAddressSettingsAreValidated(t *testing.T) {
 		"--proxy-from=haproxy":                                                        `proxy-from: "haproxy": expected addresses or networks`,
 		"--remote-write-budget=1MiB":                                                  "",
 		"--remote-write-budget=1MiB --remote-write-url=http://x/":                     "remote-write-budget (1MiB) must be at least 64MiB",
-		"--proxy-from=0.0.0.0/0":                                                      `proxy-from: "0.0.0.0/0": the server would trust every client`,
+		"--proxy-from=0.0.0.0/0":                                                      `proxy-from: "0.0.0.0/0" would make the server trust every client`,
 	} {
 		_, err := loadSettings(t, nil, strings.Fields(given)...)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -134,7 +134,7 @@ func TestDefaultsEqualModelLimits(t *testing.T) {
 // TestMisspeltVariablesAreFound sets the misspelt variable MUSTER_LISTN, and expects the suggestion MUSTER_LISTEN.
 // Variables of other programs must give no suggestion.
 func TestMisspeltVariablesAreFound(t *testing.T) {
-	got := Misspelt([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
+	got := MisspeltVariables([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
 	want := map[string]string{"MUSTER_LISTN": "MUSTER_LISTEN", "MUSTER_ADVERTISED": "MUSTER_ADVERTISE"}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

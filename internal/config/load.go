@@ -40,8 +40,8 @@ func Fields() []Field {
 	return fields
 }
 
-// Flags adds --config and a flag for every setting to a flag set. If `only` is given, only those settings get a flag.
-func Flags(flags *pflag.FlagSet, only ...string) {
+// AddFlags adds --config and a flag for every setting to a flag set. If `only` is given, only those settings get a flag.
+func AddFlags(flags *pflag.FlagSet, only ...string) {
 	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
 	for _, f := range Fields() {
 		if len(only) > 0 && !slices.Contains(only, f.Name) {
@@ -102,9 +102,9 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 // otherVariables are the endings of variables that Muster's other programs read.
 var otherVariables = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
 
-// Misspelt returns environment variables that look like misspelt settings. Each has the most similar setting.
+// MisspeltVariables returns environment variables that look like misspelt settings. Each has the most similar setting.
 // Variables that resemble no setting belong to other programs.
-func Misspelt(environ []string) map[string]string {
+func MisspeltVariables(environ []string) map[string]string {
 	known := otherVariables[:]
 	for _, f := range Fields() {
 		known = append(known, strings.TrimPrefix(f.Env(), "MUSTER_"))
@@ -158,7 +158,7 @@ func parseSettingsFile(path string, data []byte, set func(f Field, text, where s
 		case value.Kind == yaml.ScalarNode:
 			set(f, value.Value, where)
 		default:
-			problems = append(problems, fmt.Errorf("%s: %s: expected a single value", where, f.Name))
+			problems = append(problems, fmt.Errorf("%s: setting %s: expected a single value", where, f.Name))
 		}
 	}
 	return problems

@@ -43,9 +43,9 @@ func Lock(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// LockStopped locks the data folder of a stopped server, for a repair command. A folder that is missing or empty gives
+// LockForRepair locks the data folder of a stopped server, for a repair command. A folder that is missing or empty gives
 // an error.
-func LockStopped(dir string) (io.Closer, error) {
+func LockForRepair(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return nil, model.Errorf(model.NotFound, "%q is not the data folder of a server", dir).WithHint("name the data folder: --data DIR")
@@ -71,9 +71,9 @@ func makeFolder(dir string) error {
 	return disk.OS{}.SyncDir(up)
 }
 
-// Explain adds to a file-system error its cause and the shell command that solves the problem. The cause is the owner
-// of the file or the state of the disk. It returns other errors unchanged.
-func Explain(err error, data string) error {
+// ExplainFileError adds to a file-system error its cause and a shell command that solves the problem. The cause
+// is the owner of the file or the state of the disk. It returns other errors unchanged.
+func ExplainFileError(err error, data string) error {
 	var path *fs.PathError
 	var explained *model.Error
 	if err == nil || errors.As(err, &explained) || !errors.As(err, &path) {
@@ -133,7 +133,7 @@ func userName(uid int) string {
 // Snapshots returns the path of the folder of snapshots
 func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
 
-// Series returns the path of the folder with the series store, that is, items' numbers.
+// Series returns the path of the folder with the time series of items' numbers.
 func Series(cfg *config.Server) string { return filepath.Join(cfg.Data, "series") }
 
 // RemoteWrite returns the path of the folder for unsent samples of Prometheus remote write. It holds samples that are

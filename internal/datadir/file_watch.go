@@ -43,7 +43,7 @@ func (w *FileWatch) AddDatabase(dsn string) {
 	}
 }
 
-// Changed returns a sentence for each recorded file that was deleted or replaced.
+// Changed returns a sentence for each watched file that was deleted or replaced.
 func (w *FileWatch) Changed() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

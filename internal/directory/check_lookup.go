@@ -42,7 +42,7 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 // AssignedCheck returns the compiled definition of a check from the assignment of a node. It is nil if the node does
 // not run the check.
 func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.CheckDefinition {
-	if a := d.For(node); a != nil {
+	if a := d.AssignmentOf(node); a != nil {
 		if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {
 			return a.Definitions[i].AsCheck()
 		}
@@ -108,13 +108,13 @@ func (d *Directory) FilterContext(node, runner model.NodeID, check model.CheckID
 // come from the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by the
 // pipeline that the import made for it.
 func (d *Directory) Keepalive(id model.NodeID) *model.CheckDefinition {
-	c := model.BuiltinDefinitionOf(model.BuiltinDefinition(model.KeepaliveCheck))
+	c := model.BuiltinDefinitionOf(model.BuiltinDefinitionID(model.KeepaliveCheck))
 	now := d.now.Load()
 	n := now.nodes.Value(id).Node
 	if n == nil {
 		return c
 	}
-	k, namespace := n.Receivers(), now.namespaces.Value(n.Namespace)
+	k, namespace := n.KeepaliveFailureReceivers(), now.namespaces.Value(n.Namespace)
 	if k == nil || namespace == nil {
 		return c
 	}
@@ -123,7 +123,7 @@ func (d *Directory) Keepalive(id model.NodeID) *model.CheckDefinition {
 		return c
 	}
 	exists := func(kind, name string) bool {
-		_, ok := now.resources.Get(Resource{kind, route.Name{Namespace: n.Namespace, Name: name}})
+		_, ok := now.resources.Get(ResourceKey{kind, route.Name{Namespace: n.Namespace, Name: name}})
 		return ok
 	}
 	for _, name := range k.Pipelines {
@@ -197,11 +197,11 @@ func (d *Directory) Dependencies(node model.NodeID, source model.Source) (list [
 	return list
 }
 
-// dependency describes a check on a node as something on which other checks depend. It returns false if the check does
-// not exist.
+// dependency returns the entry for a check on a node, to list among the dependencies of other checks. It
+// returns false if the check does not exist.
 func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, bool) {
 	m := route.Dependency{Node: node.ID, Name: route.Name{Namespace: node.Namespace, Name: node.Name.Name + "/" + check.Name}, Settle: maxSettle}
-	if id := model.BuiltinCheck(check.Name); id != 0 {
+	if id := model.BuiltinCheckID(check.Name); id != 0 {
 		m.Source = model.CheckSource(id)
 		return m, true
 	}

@@ -38,8 +38,8 @@ var (
 	_ Reader      = (*Directory)(nil)
 )
 
-// New returns an empty directory and the draft of its first real snapshot. The planner changes the draft and publishes
-// it.
+// New returns an empty directory, and the draft of its first snapshot for the planner to fill. The planner
+// changes the draft and publishes it.
 func New() (*Directory, *Draft) {
 	d := &Directory{}
 	draft := &Draft{of: d}
@@ -126,7 +126,7 @@ func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 // unknownNode is the empty record that stands for every unknown node.
 var unknownNode = &Node{}
 
-// Node returns what the directory knows about a node. It returns an empty record for an unknown node.
+// Node returns the record of a node by its id. It returns an empty record for an unknown node.
 func (d *Directory) Node(id model.NodeID) *Node {
 	if n := d.now.Load().nodes.Value(id); n.Node != nil {
 		return n.Node
@@ -165,8 +165,8 @@ func (d *Directory) Nodes(namespace string) []model.NodeID {
 	return nodeIDs(d.now.Load().members.Value(namespace).bitmap())
 }
 
-// Machines returns the number of nodes with an agent, that is, without proxy nodes
-func (d *Directory) Machines() int { return d.now.Load().machines }
+// AgentNodeCount returns the number of nodes with an agent, that is, without proxy nodes.
+func (d *Directory) AgentNodeCount() int { return d.now.Load().machines }
 
 // NodesMatching returns the nodes of a namespace that match a label selector, ascending. An empty namespace stands for
 // all namespaces.
@@ -208,15 +208,15 @@ func (d *Directory) GroupMembers(namespace, name string) []model.NodeID {
 
 // CheckByName returns the id of a check by its namespace and name. Built-in checks exist in every namespace.
 func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
-	if id := model.BuiltinCheck(name); id != 0 {
+	if id := model.BuiltinCheckID(name); id != 0 {
 		return id, true
 	}
-	return d.now.Load().unitNames.Get(unitName{checkKind, route.Name{Namespace: namespace, Name: name}})
+	return d.now.Load().unitNames.Get(unitKey{checkKind, route.Name{Namespace: namespace, Name: name}})
 }
 
 // UnitByName returns the id of a Template or Directive by its kind, namespace and name.
 func (d *Directory) UnitByName(kind, namespace, name string) (model.UnitID, bool) {
-	return d.now.Load().unitNames.Get(unitName{kind, route.Name{Namespace: namespace, Name: name}})
+	return d.now.Load().unitNames.Get(unitKey{kind, route.Name{Namespace: namespace, Name: name}})
 }
 
 // SourceUnit returns the check, Template, Directive or RuleGroup that a problem is about. It returns nil if the source
@@ -292,9 +292,9 @@ func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// For returns the assignment of a node, with all its compiled checks and Templates. It has all compiled checks,
+// AssignmentOf returns the assignment of a node, with all its compiled checks and Templates. It has all compiled checks,
 // Templates and property values that the node's agent gets.
-func (d *Directory) For(id model.NodeID) *Assignment {
+func (d *Directory) AssignmentOf(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
 		return nil
@@ -305,20 +305,20 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// VersionOn returns the compiled definition of a check or directive that one node has or will get. During a roll-out
+// DefinitionOnNode returns the compiled definition of a check or directive that one node has or will get. During a roll-out
 // the node has either the old or the new version.
-func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
+func DefinitionOnNode(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	if r := u.Rollout; r != nil && r.Old != r.New {
-		if a := d.For(node); a != nil && a.Definition(r.New.ID) != nil {
+		if a := d.AssignmentOf(node); a != nil && a.Definition(r.New.ID) != nil {
 			return r.New
 		}
 	}
 	return u.Definition
 }
 
-// Assignment returns only the version of a node's assignment, as a revision number. The version has the revision of
+// AssignmentVersion returns only the version of a node's assignment, as a revision number. The version has the revision of
 // the declared resources from which the assignment was compiled. ok is false if the node has no assignment.
-func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
+func (d *Directory) AssignmentVersion(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
@@ -335,10 +335,10 @@ func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 // Definitions returns the number of compiled checks and Templates in the directory
 func (d *Directory) Definitions() int { return d.now.Load().definitions.size }
 
-// Judgement returns the rules by which results of a check or Template trigger open and close problems. The alert rules
-// are severities, handlers and route. The result is nil if the definition is unknown.
-func (d *Directory) Judgement(id model.DefinitionID, instance string) *model.CheckDefinition {
-	return d.Definition(id).Judgement(instance)
+// CheckDefinition returns a check's definition, with the rules that turn results into events and problems. The
+// alert rules are severities, handlers and route. The result is nil if the definition is unknown.
+func (d *Directory) CheckDefinition(id model.DefinitionID, instance string) *model.CheckDefinition {
+	return d.Definition(id).EventRules(instance)
 }
 
 // Handler returns the specification of a handler.
@@ -351,9 +351,9 @@ func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
 }
 
-// Streams returns the handlers that are declared to receive every check result. Each such handler writes a stream of
-// JSON lines.
-func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
+// StreamHandlers returns the handlers that are declared to receive every check result. Each such handler writes
+// a stream of JSON lines.
+func (d *Directory) StreamHandlers() map[route.Name]*model.HandlerSpec {
 	list := map[route.Name]*model.HandlerSpec{}
 	for name, spec := range d.Handlers() {
 		if spec.Stream != nil && spec.Stream.Results == model.AllResults {
@@ -374,18 +374,18 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
-// Placements is one immutable version of all nodes, directives and groups in the directory. Equal Placements are the
-// same version.
-type Placements struct{ of *snapshot }
+// FleetSnapshot is one immutable version of all nodes, directives and groups in the directory. Equal Placements
+// are the same version.
+type FleetSnapshot struct{ of *snapshot }
 
-// Placements returns the present snapshot of all nodes, directives and groups.
-func (d *Directory) Placements() Placements { return Placements{d.now.Load()} }
+// FleetSnapshot returns the present snapshot of all nodes, directives and groups.
+func (d *Directory) FleetSnapshot() FleetSnapshot { return FleetSnapshot{d.now.Load()} }
 
 // Nodes returns all nodes by id.
-func (p Placements) Nodes() iter.Seq2[model.NodeID, PlacedNode] { return p.of.nodes.All() }
+func (p FleetSnapshot) Nodes() iter.Seq2[model.NodeID, NodeEntry] { return p.of.nodes.All() }
 
 // NodeName returns the namespace and name of a node.
-func (p Placements) NodeName(id model.NodeID) (namespace, name string) {
+func (p FleetSnapshot) NodeName(id model.NodeID) (namespace, name string) {
 	if n := p.of.nodes.Value(id).Node; n != nil {
 		return n.Namespace, n.Name.Name
 	}
@@ -393,7 +393,7 @@ func (p Placements) NodeName(id model.NodeID) (namespace, name string) {
 }
 
 // Directives returns all directives by id.
-func (p Placements) Directives() map[model.UnitID]*Unit {
+func (p FleetSnapshot) Directives() map[model.UnitID]*Unit {
 	directives := map[model.UnitID]*Unit{}
 	for id, u := range p.of.units.All() {
 		if u.Kind == DirectiveKind && u.Definition.AsDirective() != nil {
@@ -403,9 +403,9 @@ func (p Placements) Directives() map[model.UnitID]*Unit {
 	return directives
 }
 
-// GroupName returns the name of a group in the form that messages show. A group of the shared namespace has the prefix
-// shared/.
-func (p Placements) GroupName(g GroupID) string { return p.of.groupName(g) }
+// GroupName returns the name of a group as messages show the name. A group of the shared namespace has the
+// prefix shared/.
+func (p FleetSnapshot) GroupName(g GroupID) string { return p.of.groupName(g) }
 
 // Change lists what a newly published snapshot of the directory changed, such as assignments and routes.
 type Change struct {
@@ -445,11 +445,11 @@ type Reader interface {
 	NodeUnits(node model.NodeID) []model.UnitID
 	UnitNodes(unit model.UnitID) []model.NodeID
 	RunsUnit(node model.NodeID, unit model.UnitID) bool
-	Assignment(node model.NodeID) (revision uint64, ok bool)
+	AssignmentVersion(node model.NodeID) (revision uint64, ok bool)
 	Keepalive(node model.NodeID) *model.CheckDefinition
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	Secret(namespace, name string) (*model.SecretSpec, bool)
-	Streams() map[route.Name]*model.HandlerSpec
+	StreamHandlers() map[route.Name]*model.HandlerSpec
 	Dependencies(node model.NodeID, source model.Source) []route.Dependency
 }
 
@@ -494,8 +494,8 @@ const RuleGroupKind = "RuleGroup"
 // groupName formats the name of a group, with the namespace for groups of namespace shared
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
-// GroupText formats the name of a group for people, with its namespace only if that is shared. A group of namespace
-// shared gets the text shared/NAME, another group only NAME.
+// GroupText formats the name of a group for people, with the prefix shared/ for groups of namespace shared. A
+// group of namespace shared gets the text shared/NAME, another group only NAME.
 func GroupText(name route.Name) string {
 	if name.Namespace == model.SharedNamespaceName {
 		return name.Namespace + "/" + name.Name
@@ -504,14 +504,14 @@ func GroupText(name route.Name) string {
 }
 
 // unit returns the record of a check or Template (a unit) by its kind and name
-func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
-	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
+func (s *snapshot) unit(kind string, name route.Name) UnitEntry {
+	return s.units.Value(s.unitNames.Value(unitKey{kind, name}))
 }
 
 // resource returns the specification of a declared resource (such as a handler) of kind S from a snapshot. Such
 // resources have no record type of their own in the directory.
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
-	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
+	spec, ok = s.resources.Value(ResourceKey{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok
 }
 

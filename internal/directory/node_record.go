@@ -53,8 +53,8 @@ type (
 		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
 	}
 
-	// Upstream names a check on the node (such as a router) through which another node is reached. It is usually the
-	// keepalive of the node's router.
+	// Upstream names the check of a node, such as a router, through which another node is reached. It is
+	// usually the keepalive of the node's router.
 	Upstream struct{ Node, Check route.Name }
 
 	// Keepalive has the handlers and pipelines to notify when a node stops sending keepalives
@@ -63,19 +63,19 @@ type (
 		FromAgent bool // the node's agent named them: some may not exist
 	}
 
-	// PlacedNode is a node with its groups, its assigned checks and Templates, and its assignment
-	PlacedNode struct {
+	// NodeEntry is a node with its groups, its assigned checks and Templates, and its compiled assignment.
+	NodeEntry struct {
 		*Node
 		Groups     []GroupID      // ascending
 		Units      []model.UnitID // ascending
 		Overridden []model.UnitID // directives that select the node, but others of their technique run instead; ascending
-		Content    *Content       // nil: the node has no assignment
+		Content    *SharedContent // nil: the node has no assignment
 		Generation wire.Generation
 	}
 
-	// Content is the part of an assignment that several nodes can share, such as compiled checks. Nodes with equal
-	// assignments share one Content.
-	Content struct {
+	// SharedContent is the part of an assignment that several nodes can share, such as compiled checks. Nodes
+	// with equal assignments share one Content.
+	SharedContent struct {
 		Hash        [32]byte // computed by wire.AssignmentHash
 		Definitions []*model.Definition
 		Properties  []wire.Property
@@ -107,9 +107,9 @@ type (
 		Old, New *model.Definition // equal while no change is under way
 	}
 
-	// PlacedUnit is a check or Template together with its assigned nodes. These are the nodes that run it, and the
+	// UnitEntry is a check or Template together with its assigned nodes. These are the nodes that run it, and the
 	// proxy nodes that its results are about.
-	PlacedUnit struct {
+	UnitEntry struct {
 		*Unit
 		Nodes *roaring.Bitmap
 	}
@@ -120,14 +120,14 @@ type (
 		Trusted bool // no machine can bring itself in
 	}
 
-	// Resource is the key of a resource, such as a handler, in the directory.
-	Resource struct {
+	// ResourceKey is the key of a resource, such as a handler, in the directory.
+	ResourceKey struct {
 		Kind string
 		route.Name
 	}
 
-	// unitName is the key (kind, namespace, name) of a check or Template in the index of names
-	unitName struct {
+	// unitKey is the key (kind, namespace, name) of a check or Template in the index of names
+	unitKey struct {
 		kind string
 		route.Name
 	}
@@ -144,17 +144,17 @@ func (n *Node) LabelsWithoutFacts() map[string]string {
 	return labels
 }
 
-// ForeignName returns the name that a Sensu agent reported for its node. The text is empty if the agent reported no
+// SensuName returns the name that a Sensu agent reported for its node. The text is empty if the agent reported no
 // name.
-func (n *Node) ForeignName() string {
+func (n *Node) SensuName() string {
 	name, _ := n.Facts.Get("sensuEntity")
 	return name
 }
 
-// Receivers returns the handlers and pipelines to notify when the node stops sending keepalives. It returns nil if the
+// KeepaliveFailureReceivers returns the handlers and pipelines to notify when the node stops sending keepalives. It returns nil if the
 // node names none. For a Sensu agent that names no handler it returns the handler named keepalive, as Sensu's backend
 // does.
-func (n *Node) Receivers() *Keepalive {
+func (n *Node) KeepaliveFailureReceivers() *Keepalive {
 	k := n.Keepalive
 	if k == nil && n.External {
 		k = &Keepalive{KeepaliveReceivers: &model.KeepaliveReceivers{}, FromAgent: true}
@@ -189,8 +189,8 @@ func (a *Assignment) Definition(id model.DefinitionID) *model.Definition {
 
 // Assignments is the interface by which connections of agents read assignments from the Directory.
 type Assignments interface {
-	// For returns the present assignment of a node; nil: the node is unknown, or a proxy node.
-	For(node model.NodeID) *Assignment
+	// AssignmentOf returns the present assignment of a node; nil: the node is unknown, or a proxy node.
+	AssignmentOf(node model.NodeID) *Assignment
 	// Definition resolves an id from the journal, a snapshot or a spool; nil: it is unknown.
 	Definition(id model.DefinitionID) *model.Definition
 	// Subscribe calls fn after each change, in order and never twice at once. fn must not block.
@@ -228,8 +228,8 @@ func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, definitions []*mo
 	return p
 }
 
-// Wire converts the proxy nodes of an assignment to the type of the agent protocol. nil stays nil.
-func (p *ProxyTargets) Wire() *wire.ProxyChecks {
+// ToWire converts the proxy nodes of an assignment to the message type of the agent protocol. nil stays nil.
+func (p *ProxyTargets) ToWire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
 	}

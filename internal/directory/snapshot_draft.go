@@ -14,11 +14,12 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// snapshot is one immutable version of the directory. Readers use it without a lock. Versions share the shards of maps
-// and the node sets that did not change: a Draft copies a shard or set of an older version before it changes it.
+// snapshot is one immutable version of the directory of nodes, checks and groups. Readers use it without a
+// lock. Versions share the shards of maps and the node sets that did not change: a Draft copies a shard or set
+// of an older version before it changes it.
 type snapshot struct {
 	revision   int64
-	nodes      Map[model.NodeID, PlacedNode]
+	nodes      Map[model.NodeID, NodeEntry]
 	nodeNames  Map[route.Name, model.NodeID]
 	byLabel    Map[where.Pair, *nodeSet]
 	byLabelKey Map[unique.Handle[string], *nodeSet]
@@ -28,11 +29,11 @@ type snapshot struct {
 	namespaces     Map[string, *Namespace]
 	namespaceNames Map[model.NamespaceID, string]
 	withSenders    []*Namespace // those with ZabbixFrom or RudderFrom
-	units          Map[model.UnitID, PlacedUnit]
-	unitNames      Map[unitName, model.UnitID]
+	units          Map[model.UnitID, UnitEntry]
+	unitNames      Map[unitKey, model.UnitID]
 	groups         Map[route.Name, Group]
 	groupNames     []route.Name // names by GroupID; the list only grows
-	resources      Map[Resource, model.Spec]
+	resources      Map[ResourceKey, model.Spec]
 	definitions    Map[model.DefinitionID, *model.Definition]
 }
 
@@ -51,8 +52,8 @@ type Draft struct {
 	of     *Directory
 }
 
-// Publish makes the draft the snapshot that readers see. revision is the revision of the declared resources from which
-// the draft was compiled.
+// Publish replaces the snapshot that readers of the directory get by the draft. revision is the revision of the
+// declared resources from which the draft was compiled.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -71,7 +72,7 @@ func (d *Draft) Notify(c Change) {
 }
 
 // SetNode adds or replaces the record of a node in the draft.
-func (d *Draft) SetNode(n PlacedNode) {
+func (d *Draft) SetNode(n NodeEntry) {
 	old, known := d.nodes.Get(n.ID)
 	d.nodes.set(n.ID, n, d.number)
 	switch {
@@ -153,26 +154,26 @@ func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id m
 
 // SetUnit adds or replaces the record of a check or Template in the draft. Nobody may change its set of nodes
 // afterwards.
-func (d *Draft) SetUnit(u PlacedUnit) {
+func (d *Draft) SetUnit(u UnitEntry) {
 	if old, known := d.units.Get(u.ID); known && old.Name != u.Name {
-		d.forgetUnitName(old.Unit)
+		d.removeUnitName(old.Unit)
 	}
 	d.units.set(u.ID, u, d.number)
-	d.unitNames.set(unitName{u.Kind, u.Name}, u.ID, d.number)
+	d.unitNames.set(unitKey{u.Kind, u.Name}, u.ID, d.number)
 }
 
 // DeleteUnit removes the record of a check or Template from the draft
 func (d *Draft) DeleteUnit(id model.UnitID) {
 	if old, known := d.units.Get(id); known {
 		d.units.delete(id, d.number)
-		d.forgetUnitName(old.Unit)
+		d.removeUnitName(old.Unit)
 	}
 }
 
-// forgetUnitName removes the name of a check or Template from the index. It leaves the name if another check or
+// removeUnitName removes the name of a check or Template from the index. It leaves the name if another check or
 // Template has taken it.
-func (d *Draft) forgetUnitName(u *Unit) {
-	if name := (unitName{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
+func (d *Draft) removeUnitName(u *Unit) {
+	if name := (unitKey{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
 		d.unitNames.delete(name, d.number)
 	}
 }
@@ -186,21 +187,21 @@ func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
 // SetNamespace adds or replaces the record of a namespace in the draft.
 func (d *Draft) SetNamespace(n *Namespace) {
-	d.setZabbix(n.ID, n)
+	d.setSenderNamespace(n.ID, n)
 	d.namespaces.set(n.Name, n, d.number)
 	d.namespaceNames.set(n.ID, n.Name, d.number)
 }
 
 // DeleteNamespace removes the record of a namespace from the draft.
 func (d *Draft) DeleteNamespace(n *Namespace) {
-	d.setZabbix(n.ID, nil)
+	d.setSenderNamespace(n.ID, nil)
 	d.namespaces.delete(n.Name, d.number)
 	d.namespaceNames.delete(n.ID, d.number)
 }
 
-// setZabbix updates one namespace in the list of namespaces with addresses of Zabbix or Rudder senders. Such a
-// namespace accepts values from outside (field zabbixFrom). A nil namespace only removes the entry.
-func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
+// setSenderNamespace updates one namespace in the list of namespaces that accept values from Zabbix or Rudder.
+// Such a namespace accepts values from outside (field zabbixFrom). A nil namespace only removes the entry.
+func (d *Draft) setSenderNamespace(id model.NamespaceID, n *Namespace) {
 	list := slices.DeleteFunc(slices.Clone(d.withSenders), func(x *Namespace) bool { return x.ID == id })
 	if n != nil && len(n.ZabbixFrom)+len(n.RudderFrom) > 0 {
 		list = append(list, n)
@@ -209,7 +210,7 @@ func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
 }
 
 // SetResource adds or replaces a resource, such as a handler, in the draft. A nil specification removes the resource.
-func (d *Draft) SetResource(r Resource, spec model.Spec) {
+func (d *Draft) SetResource(r ResourceKey, spec model.Spec) {
 	if spec == nil {
 		d.resources.delete(r, d.number)
 	} else {
@@ -248,7 +249,7 @@ type shard[K comparable, V any] struct {
 // shard returns the part of the map in which a key is stored
 func (m *Map[K, V]) shard(key K) *shard[K, V] { return &m.shards[uint8(maphash.Comparable(seed, key))] }
 
-// Get returns the value of a label or fact by its key.
+// Get returns the value of a key, and reports whether the map has the key.
 func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	if m.shards == nil {
 		return v, false
@@ -257,7 +258,8 @@ func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	return v, ok
 }
 
-// Value returns the value of a key. It returns the zero value if the map does not have the key.
+// Value returns the value of a key, or the zero value for a missing key. It returns the zero value if the map
+// does not have the key.
 func (m *Map[K, V]) Value(key K) V {
 	v, _ := m.Get(key)
 	return v

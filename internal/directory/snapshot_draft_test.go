@@ -63,7 +63,7 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 	count := func(d *Directory) (c counts) {
 		prod, _ := ParseSelector("env=prod")
 		env, _ := ParseSelector("env")
-		c.all, c.west, c.machines = len(d.Nodes("")), len(d.Nodes("west")), d.Machines()
+		c.all, c.west, c.machines = len(d.Nodes("")), len(d.Nodes("west")), d.AgentNodeCount()
 		c.prod, c.env = len(d.NodesMatching("", prod)), len(d.NodesMatching("", env))
 		return c
 	}
@@ -81,7 +81,7 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 					n.Labels = where.MakePairs(map[string]string{"env": env})
 				}
 				plain[id] = n
-				draft.SetNode(PlacedNode{Node: n})
+				draft.SetNode(NodeEntry{Node: n})
 			},
 			"delete": func(t *rapid.T) {
 				id := model.NodeID(rapid.IntRange(2, 6).Draw(t, "id"))

@@ -96,7 +96,7 @@ func TestRuleFindsEntities(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := compileRule(t, fileSystems(c.edit))
-			s, _, err := r.Update(r.Adopt(nil), c.list, 1)
+			s, _, err := r.Update(r.ConvertState(nil), c.list, 1)
 			testenv.NoError(t, err)
 			if got := strings.Join(keysOf(r, s), " "); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -105,11 +105,11 @@ func TestRuleFindsEntities(t *testing.T) {
 	}
 }
 
-// TestLostEntities removes an entity from the list, and expects the rule to disable and later delete the entity. When
-// the entity returns, it is created again.
+// TestLostEntities removes an entity from the list, and expects its items to be disabled and later deleted.
+// When the entity returns, it is created again.
 func TestLostEntities(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.DisableAfter = model.Duration(time.Minute) }))
-	s := r.Adopt(nil)
+	s := r.ConvertState(nil)
 	for _, step := range []struct {
 		at   time.Duration
 		list string
@@ -148,14 +148,14 @@ func TestLostEntities(t *testing.T) {
 	}
 }
 
-// TestRuleHasLimits finds 1,500 entities, and expects items for only 1,000 and a reason for the rest.
+// TestRuleHasLimits runs a rule on 1,500 entities, and expects items of 1,000 and a reason for the rest.
 func TestRuleHasLimits(t *testing.T) {
 	r := compileRule(t, fileSystems(nil))
 	var rows []string
 	for i := range 1500 {
 		rows = append(rows, fmt.Sprintf(`{"{#FSNAME}":"/%d"}`, i))
 	}
-	s, fault, err := r.Update(r.Adopt(nil), "["+strings.Join(rows, ",")+"]", 1)
+	s, fault, err := r.Update(r.ConvertState(nil), "["+strings.Join(rows, ",")+"]", 1)
 	testenv.NoError(t, err)
 	if len(s.Entities) != MaxEntities || fault != "1500 entities were found, at most 1000 have items: write a filter" {
 		t.Errorf("%d entities, fault %q", len(s.Entities), fault)
@@ -171,10 +171,10 @@ func TestRuleHasLimits(t *testing.T) {
 	}
 }
 
-// TestRuleWithoutItemsCounts expects a discovery rule that creates no items to still count the entities in its list.
-func TestRuleWithoutItemsCounts(t *testing.T) {
+// TestRuleWithoutItemsCountsEntities expects a discovery rule that creates no items to still count the entities in its list.
+func TestRuleWithoutItemsCountsEntities(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.Items, d.Triggers = nil, nil }))
-	s := r.Adopt(nil)
+	s := r.ConvertState(nil)
 	for list, want := range map[string]int{mounts: 4, `[{}]`: 1, `[]`: 0} {
 		var err error
 		s, _, err = r.Update(s, list, 1)
@@ -193,7 +193,7 @@ func TestInstanceReplacesMacros(t *testing.T) {
 			Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$[?(@.n == '{#FSNAME}')]"}}, {Name: "regex", Parameters: []string{"{#UNIT}", ""}}}})
 		d.Triggers = []model.DefinitionTrigger{{Name: "{#FSNAME} {#NONE}", Expression: `last(//vfs.fs.size[{#FSNAME},pused])>{#UNIT} and find(//x[{#FSNAME}],,"like","{#FSNAME}")={#N}`}}
 	}))
-	s, _, err := r.Update(r.Adopt(nil), `[{"{#FSNAME}":"it's \"a, b\"","{#UNIT}":"a.b","{#N}":"-1.5"}]`, 1)
+	s, _, err := r.Update(r.ConvertState(nil), `[{"{#FSNAME}":"it's \"a, b\"","{#UNIT}":"a.b","{#N}":"-1.5"}]`, 1)
 	testenv.NoError(t, err)
 	items := r.Items(s, &s.Entities[0])
 	got := []string{items[0].Key, items[1].Key, items[1].From, items[1].Unit, items[1].Steps[0].Parameters[0], items[1].Steps[1].Parameters[0]}
@@ -222,7 +222,7 @@ func FuzzUpdate(f *testing.F) {
 		if err != nil || len(list) > 10_000 || len(pattern) > 50 {
 			return
 		}
-		s, _, err := r.Update(r.Adopt(nil), list, 1)
+		s, _, err := r.Update(r.ConvertState(nil), list, 1)
 		if err != nil {
 			return
 		}
@@ -231,6 +231,6 @@ func FuzzUpdate(f *testing.F) {
 			t.Fatalf("%q: another state the second time: %v", list, err)
 		}
 		keysOf(r, s)
-		_ = letters(len(list))
+		_ = conditionName(len(list))
 	})
 }

@@ -40,7 +40,7 @@ func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter
 		}
 		id := of.ID
 		if id == "" {
-			id = letters(i)
+			id = conditionName(i)
 		}
 		_, twice := ids[id]
 		switch {
@@ -74,13 +74,13 @@ func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter
 	return out, err
 }
 
-// letters returns the default name of a filter's condition by its index, from A to Z, then AA. As in Zabbix, the ids
+// conditionName returns the default name of a filter's condition by its index, from A to Z, then AA. As in Zabbix, the ids
 // are A to Z, then AA, AB and so on.
-func letters(i int) string {
+func conditionName(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
 	}
-	return letters(i/26-1) + string(rune('A'+i%26))
+	return conditionName(i/26-1) + string(rune('A'+i%26))
 }
 
 // match reports whether an entity passes the filter of a discovery rule. missing names a macro that a pattern needs
@@ -108,7 +108,7 @@ func (f *filter) match(macro func(string) (string, bool)) (ok bool, missing stri
 		}
 	}
 	if f.formula != nil {
-		return f.formula.holds(holds), missing, err
+		return f.formula.isTrue(holds), missing, err
 	}
 	byMacro := map[string]bool{}
 	for i := range f.conditions {
@@ -130,15 +130,15 @@ type formula struct {
 	parts     []*formula
 }
 
-// holds reports whether the formula is true for the given results of its conditions.
-func (f *formula) holds(conditions []bool) bool {
+// isTrue reports whether the formula is true for the given results of its conditions.
+func (f *formula) isTrue(conditions []bool) bool {
 	switch f.operator {
 	case "not":
-		return !f.parts[0].holds(conditions)
+		return !f.parts[0].isTrue(conditions)
 	case "and":
-		return f.parts[0].holds(conditions) && f.parts[1].holds(conditions)
+		return f.parts[0].isTrue(conditions) && f.parts[1].isTrue(conditions)
 	case "or":
-		return f.parts[0].holds(conditions) || f.parts[1].holds(conditions)
+		return f.parts[0].isTrue(conditions) || f.parts[1].isTrue(conditions)
 	}
 	return conditions[f.condition]
 }
@@ -163,7 +163,7 @@ func parseFormula(text string, ids map[string]int) (*formula, error) {
 		return nil, fmt.Errorf("the formula is longer than %d bytes", maxFormula)
 	}
 	p := &formulaParser{words: strings.Fields(strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)), ids: ids}
-	f, err := p.binary("or")
+	f, err := p.parseChain("or")
 	if err == nil && len(p.words) > 0 {
 		err = fmt.Errorf("expected \"and\", \"or\" or the end of the formula, got %q", p.words[0])
 	}
@@ -173,8 +173,9 @@ func parseFormula(text string, ids map[string]int) (*formula, error) {
 	return f, nil
 }
 
-// accept skips the next word and returns true if the word is equal to the given word. Otherwise it returns false.
-func (p *formulaParser) accept(word string) bool {
+// acceptWord skips the next word if equal to the given word, and reports whether the word was equal. Otherwise
+// it returns false.
+func (p *formulaParser) acceptWord(word string) bool {
 	if len(p.words) == 0 || p.words[0] != word {
 		return false
 	}
@@ -182,15 +183,15 @@ func (p *formulaParser) accept(word string) bool {
 	return true
 }
 
-// binary parses a chain of operands with the operator "and" or "or" between the operands. The operands of or are
-// operands connected by and.
-func (p *formulaParser) binary(operator string) (*formula, error) {
-	operand := p.operand
+// parseChain parses operands that are joined by the operator "and" or "or". The operands of or are operands
+// connected by and.
+func (p *formulaParser) parseChain(operator string) (*formula, error) {
+	operand := p.parseOperand
 	if operator == "or" {
-		operand = func() (*formula, error) { return p.binary("and") }
+		operand = func() (*formula, error) { return p.parseChain("and") }
 	}
 	left, err := operand()
-	for err == nil && p.accept(operator) {
+	for err == nil && p.acceptWord(operator) {
 		var right *formula
 		right, err = operand()
 		left = &formula{operator: operator, parts: []*formula{left, right}}
@@ -198,8 +199,8 @@ func (p *formulaParser) binary(operator string) (*formula, error) {
 	return left, err
 }
 
-// operand parses one operand of a formula. It is an id, a formula in parentheses, or not with an operand.
-func (p *formulaParser) operand() (*formula, error) {
+// parseOperand parses one operand of a formula. It is an id, a formula in parentheses, or not with an operand.
+func (p *formulaParser) parseOperand() (*formula, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels of nesting", maxDepth)
 	}
@@ -207,12 +208,12 @@ func (p *formulaParser) operand() (*formula, error) {
 	switch {
 	case len(p.words) == 0:
 		return nil, errors.New("a condition is missing at its end")
-	case p.accept("not"):
-		of, err := p.operand()
+	case p.acceptWord("not"):
+		of, err := p.parseOperand()
 		return &formula{operator: "not", parts: []*formula{of}}, err
-	case p.accept("("):
-		of, err := p.binary("or")
-		if err == nil && !p.accept(")") {
+	case p.acceptWord("("):
+		of, err := p.parseChain("or")
+		if err == nil && !p.acceptWord(")") {
 			err = errors.New("a parenthesis is not closed")
 		}
 		return of, err

@@ -47,12 +47,12 @@ func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err e
 		return nil, err
 	}
 	if r.filter, err = compileFilter(d.Filter, values); err != nil {
-		return nil, fmt.Errorf("filter: %w", err)
+		return nil, fmt.Errorf("filter of the discovery rule: %w", err)
 	}
 	for i := range d.Overrides {
 		f, err := compileFilter(d.Overrides[i].Filter, values)
 		if err != nil {
-			return nil, fmt.Errorf("override %s: filter: %w", d.Overrides[i].Name, err)
+			return nil, fmt.Errorf("override %s of the discovery rule: filter: %w", d.Overrides[i].Name, err)
 		}
 		r.overrides = append(r.overrides, f)
 	}
@@ -119,9 +119,9 @@ func (r *Rule) identity(e *Entity) string {
 	return b.String()
 }
 
-// Adopt converts the stored state of a discovery rule after the rule was edited. Entities without a macro in the keys
+// ConvertState converts the stored state of a discovery rule after the rule was edited. Entities without a macro in the keys
 // of its items are left out: the next value finds them again.
-func (r *Rule) Adopt(old *State) *State {
+func (r *Rule) ConvertState(old *State) *State {
 	s := &State{Macros: r.macros}
 	if old == nil {
 		return s
@@ -190,7 +190,7 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 		return old, "", err
 	}
 	if len(r.keys) > 0 {
-		r.keepLost(s, old, seen, at)
+		r.addLostEntities(s, old, seen, at)
 	}
 	switch {
 	case over > 0:
@@ -236,12 +236,12 @@ func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	return entities, err
 }
 
-// keepLost adds to the new state the earlier entities that disappeared from the list. Entities that have been lost for
-// longer than the rule allows are left out. Where found and lost ones exceed the limit, the ones that were lost last
-// stay.
-func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
+// addLostEntities adds to the new state the earlier entities that are missing in the list. Entities that have
+// been lost for longer than the rule allows are left out. Where found and lost ones exceed the limit, the ones
+// that were lost last stay.
+func (r *Rule) addLostEntities(s, old *State, seen map[string]bool, at int64) {
 	found := len(s.Entities)
-	for _, e := range r.Adopt(old).Entities {
+	for _, e := range r.ConvertState(old).Entities {
 		if seen[r.identity(&e)] {
 			continue
 		}
@@ -258,8 +258,8 @@ func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 	s.Entities = s.Entities[:min(len(s.Entities), MaxEntities)]
 }
 
-// Common returns the new state with only the entities that the old state also has.
-func (r *Rule) Common(s, old *State) *State {
+// RetainKnown returns the new state without the entities that the old state does not have.
+func (r *Rule) RetainKnown(s, old *State) *State {
 	known := map[string]bool{}
 	for i := range old.Entities {
 		known[r.identity(&old.Entities[i])] = true

@@ -14,7 +14,7 @@ import (
 
 // logAfterCrashes returns the crash log of a server that crashed several times during one piece of work. The key names
 // the work.
-func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
+func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.CrashLog {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "attempts")
 	for range crashes {
@@ -27,9 +27,9 @@ func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	return l
 }
 
-// TestDeliveryUnderWayAtCrashesIsGivenUp starts a delivery during which the server crashed several times, and expects
+// TestDeliveryIsGivenUpAfterCrashes starts a delivery during which the server crashed several times, and expects
 // a dead letter. A person can replay a dead letter.
-func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
+func TestDeliveryIsGivenUpAfterCrashes(t *testing.T) {
 	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
 		n, _ := newWebhookDirectory(t, "pager", nil)
 		store := openSQLiteStore(t)
@@ -40,7 +40,7 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 			store.expectAttempt(t, want)
 		} else {
 			store.expectAttempt(t, want, "crashed 3 times in a row")
-			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 1 {
+			if done, err := r.ReplayDeadLetters(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 1 {
 				t.Errorf("%+v, %v", done, err)
 			}
 			store.expectAttempt(t, history.Delivered)
@@ -52,9 +52,9 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestEventUnderWayAtCrashesIsADeadLetter evaluates an event after several crashes during its evaluation, and expects
+// TestEventIsGivenUpAfterCrashes evaluates an event after several crashes during its evaluation, and expects
 // the event to be given up. Each workflow of the event's pipelines leaves one dead letter.
-func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
+func TestEventIsGivenUpAfterCrashes(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"alerts"}
 	table := pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "never"), "never": allowFilter("false")})

@@ -132,7 +132,7 @@ func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.D
 }
 
 // deliver makes one attempt to send a message, and records the result.
-func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
+func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptOutcome {
 	began := d.opts.Now()
 	var receipt handler.Receipt
 	end, err := d.suspects.start("delivery " + one.Key)
@@ -170,7 +170,7 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 // crashGuard refuses work during which the server has crashed several times. Such work, for example a delivery, may be
 // the cause of the crashes.
 type crashGuard struct {
-	log *attempt.Log
+	log *attempt.CrashLog
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
 }
 
@@ -196,7 +196,7 @@ const maxAnswer = 200
 func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
-		a.Answer = body.Cut(body.Line(strings.TrimSpace(receipt.Answer)), maxAnswer)
+		a.Answer = body.Cut(body.JoinLines(strings.TrimSpace(receipt.Answer)), maxAnswer)
 		if receipt.Refused != nil {
 			a.Error = receipt.Refused.Error()
 		}
@@ -206,7 +206,7 @@ func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, er
 	wait := backoff(one.Attempts, d.opts.Delivery.Retry.First, d.opts.Delivery.Retry.Most)
 	wait = max(wait, min(handler.FailureOf(err).After, d.opts.Delivery.Retry.Most))
 	a.State, a.NextAt = history.Pending, now.Add(wait)
-	if handler.IsFinal(err) || a.NextAt.Sub(one.Since()) > d.opts.Delivery.Retry.GiveUp {
+	if handler.IsFinal(err) || a.NextAt.Sub(one.AttemptsStart()) > d.opts.Delivery.Retry.GiveUp {
 		a.State, a.NextAt = history.Dead, time.Time{}
 		d.opts.Logger.Error("gave up a delivery", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
 		return a, "dead"

@@ -256,16 +256,16 @@ func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
 	}
 }
 
-// TestKilledServerRepeatsTheDeliveryWithItsKey kills a server after its message, and expects a repetition by the next
-// server. The delivery was not yet recorded, and the repetition has the same key.
-func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
+// TestDeliveryIsRepeatedAfterKillWithItsKey kills a server after a delivery, and expects the next server to
+// repeat the delivery. The delivery was not yet recorded, and the repetition has the same key.
+func TestDeliveryIsRepeatedAfterKillWithItsKey(t *testing.T) {
 	if os.Getenv("MUSTER_REACT_CHILD") != "" {
 		deliverUntilKilled(t)
 		return
 	}
 	dsn := filepath.Join(t.TempDir(), "history.db")
 	spec, got := newWebhook(t, nil)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledServerRepeatsTheDeliveryWithItsKey$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDeliveryIsRepeatedAfterKillWithItsKey$")
 	cmd.Env = append(os.Environ(), "MUSTER_REACT_CHILD="+dsn, "MUSTER_REACT_URL="+spec.Webhook.URL)
 	testenv.NoError(t, cmd.Start())
 	first := receiveFrom(t, "message from the one that is killed", got)
@@ -485,12 +485,12 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	names.props = map[string]string{"10/team": `"ops"`}
 	r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: names})
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
-	if _, err := r.Try(t.Context(), pager, spec, "ann", 0); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--node NODE") {
+	if _, err := r.SendTestMessage(t.Context(), pager, spec, "ann", 0); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--node NODE") {
 		t.Errorf("a variable without a node: %v", err)
 	}
 	for status, want := range map[int64]struct{ failed, final bool }{200: {}, 503: {failed: true}, 404: {failed: true, final: true}} {
 		code.Store(status)
-		trial, err := r.Try(t.Context(), pager, spec, "ann", 10)
+		trial, err := r.SendTestMessage(t.Context(), pager, spec, "ann", 10)
 		if err != nil || (trial.Err != nil) != want.failed || trial.Final != want.final {
 			t.Errorf("%d: %+v %v", status, trial, err)
 		}
@@ -514,7 +514,7 @@ func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	s.expectAttempt(t, history.Dead)
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
 	code.Store(200)
-	done, err := r.Replay(t.Context(), pager, history.ReplayQuery{Limit: 10})
+	done, err := r.ReplayDeadLetters(t.Context(), pager, history.ReplayQuery{Limit: 10})
 	if err != nil || done.Revived != 1 {
 		t.Fatalf("%+v %v", done, err)
 	}
@@ -522,7 +522,7 @@ func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	s.expectAttempt(t, history.Delivered)
-	if done, err := r.Replay(t.Context(), pager, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 0 {
+	if done, err := r.ReplayDeadLetters(t.Context(), pager, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 0 {
 		t.Errorf("%+v %v", done, err)
 	}
 }
@@ -585,7 +585,7 @@ func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
 	store := openSQLiteStore(t)
 	left := event.Transition{
 		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(), Output: "no session for 1h",
-		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,default/pager", Reason: "no session for 1h"},
+		Deregistered: &wire.ForgetRecord{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,default/pager", Reason: "no session for 1h"},
 	}
 	for range 2 {
 		r := startDispatcher(t, Options{Store: store, Names: n})

@@ -24,7 +24,7 @@ type deliveryBatch struct {
 	opened     map[string]*event.Transition    // openings of problems in this batch, by problem
 }
 
-// newDeliveryBatch returns an empty batch whose decisions are all made for the given time.
+// newDeliveryBatch returns an empty batch for the router's decisions at the given time.
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
 		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
@@ -106,9 +106,9 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// problemNow returns the open problem of an event with the event's present status, or nil. Its status is the event's
+// presentProblem returns the open problem of an event with the event's present status, or nil. Its status is the event's
 // present status, not the worst status.
-func problemNow(state *event.Transition) *model.Problem {
+func presentProblem(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
 	}

@@ -21,12 +21,12 @@ type Dispatcher struct {
 	deliver  *deliverer
 	pipeline *eventPipeline // nil: the server has no pipelines
 
-	router         *router                           // Run's
-	places         map[model.Partition]history.Place // Run's: place in the journal up to which transitions are recorded
-	pendingEnds    []SilenceEnd                      // Run's: silences whose deletion failed, to be deleted at endRetry
-	endRetry       time.Time                         // Run's
-	lastClock      time.Time                         // Run's: time of the last clockStep
-	reconciliation *reconciliation                   // Run's; nil: history lacks no problem
+	router         *router                                    // Run's
+	places         map[model.Partition]history.ChangePosition // Run's: place in the journal up to which transitions are recorded
+	pendingEnds    []SilenceEnd                               // Run's: silences whose deletion failed, to be deleted at endRetry
+	endRetry       time.Time                                  // Run's
+	lastClock      time.Time                                  // Run's: time of the last clockStep
+	reconciliation *reconciliation                            // Run's; nil: history lacks no problem
 	changes        routingChanges
 	receivers      uint64 // Run's: state of the routing by which open problems were routed last; zero: not since the start
 }
@@ -35,10 +35,10 @@ type Dispatcher struct {
 // calls Emit.
 func New(o Options) *Dispatcher {
 	o = o.withDefaults()
-	r := &Dispatcher{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouteRequest, 1)}}
-	m := newMetrics(o.Registerer, r.Lag, func() history.Usage { return o.Store.Use() })
+	r := &Dispatcher{opts: o, places: map[model.Partition]history.ChangePosition{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouteRequest, 1)}}
+	m := newMetrics(o.Registerer, r.Lag, func() history.Usage { return o.Store.CurrentUsage() })
 	r.deliver = newDeliverer(&r.opts, m)
-	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
+	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newTransitionQueue("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
 		recorder: r, name: "history", replays: &replayLimiter{admitted: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
 		r.pipeline = newEventPipeline(r)
@@ -66,7 +66,7 @@ func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) err
 // records no change twice. shared converts a position of a journal that was replaced into the last position that both
 // journals have (see journal.Log.CommonPosition); nil: no journal was replaced.
 func (r *Dispatcher) LoadPositions(ctx context.Context, shared func(journal.Position) journal.Position) error {
-	places, err := r.opts.Store.Places(ctx)
+	places, err := r.opts.Store.Positions(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (r *Dispatcher) LoadPositions(ctx context.Context, shared func(journal.Posi
 	return nil
 }
 
-// consumers returns the queues' readers, which record event changes and evaluate pipelines. One is for history, and a
-// second for pipelines if the server has pipelines.
+// consumers returns the consumers of the queues, which record event changes and evaluate pipelines. One is for
+// history, and a second for pipelines if the server has pipelines.
 func (r *Dispatcher) consumers() []*consumer {
 	if r.pipeline != nil {
 		return []*consumer{&r.consumer, &r.pipeline.consumer}
@@ -101,10 +101,10 @@ func (r *Dispatcher) Emit(ts []event.Transition) {
 // position.
 var ErrFarBehind = errors.New("history lags far behind: the server reads its transitions from the journal again")
 
-// Recorded waits until history has all event changes up to a commit of the journal. Only then may the server keep a
+// WaitRecorded waits until history has all event changes up to a commit of the journal. Only then may the server keep a
 // snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay gives a snapshot
 // sooner.
-func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
+func (r *Dispatcher) WaitRecorded(ctx context.Context, at journal.Position) error {
 	for _, l := range r.consumers() {
 		if err := l.awaitRecorded(ctx, at); err != nil {
 			return err
@@ -113,8 +113,8 @@ func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 	return nil
 }
 
-// Consumers returns the journal positions up to which history and pipelines still need the journal. The journal then
-// deletes no commit whose transitions are not recorded.
+// Consumers returns the journal positions after which history or pipelines still need the journal's records.
+// The journal then deletes no commit whose transitions are not recorded.
 func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldestUnrecorded(); waits && oldest.Number > 0 {
@@ -144,7 +144,7 @@ func (r *Dispatcher) Run(ctx context.Context) error {
 
 // run records batches of event changes, and sends due messages until ctx ends.
 func (r *Dispatcher) run(ctx context.Context) error {
-	r.router.changed = r.opts.Routing.Table.Changed()
+	r.router.changed = r.opts.Routing.Table.ChangeChannel()
 	r.router.reevaluateAll(r.now()) // silences may have ended while the server was down
 	var last time.Time              // start of the last batch
 	for {
@@ -155,7 +155,7 @@ func (r *Dispatcher) run(ctx context.Context) error {
 			return err
 		}
 		began := time.Now()
-		worked, err := r.workOnce(ctx)
+		worked, err := r.processBatch(ctx)
 		if err != nil {
 			return err
 		}
@@ -204,14 +204,14 @@ const maxIdle = 20 * time.Second
 // transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for GatherOpened
 // if a problem opened.
 func (r *Dispatcher) gatherBatch(ctx context.Context, last time.Time) error {
-	if err := r.backlog.wait(ctx, 1, false); err != nil {
+	if err := r.backlog.waitForBatch(ctx, 1, false); err != nil {
 		return err
 	}
 	o := &r.opts.Batches
 	until := func(pause time.Duration, opened bool) {
 		gathering, cancel := context.WithDeadline(ctx, last.Add(pause))
 		defer cancel()
-		_ = r.backlog.wait(gathering, o.Size, opened)
+		_ = r.backlog.waitForBatch(gathering, o.Size, opened)
 	}
 	until(o.Gather, true)
 	until(cmp.Or(o.GatherOpened, o.Gather), false)
@@ -231,7 +231,7 @@ func (r *Dispatcher) sendDueMessages(ctx context.Context) error {
 	}
 	select {
 	case <-r.router.changed:
-		r.router.changed = r.opts.Routing.Table.Changed()
+		r.router.changed = r.opts.Routing.Table.ChangeChannel()
 		r.router.reevaluateAll(o.now)
 	default:
 	}
@@ -302,7 +302,7 @@ func (r *Dispatcher) routeAndRecord(ctx context.Context, all recordedBatch, tran
 			r.opts.Logger.Error("a problem closed without an opening in history: no handler was notified", "problem", t.problem.ID,
 				"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
 		}
-		if err := r.router.apply(o, t); err != nil {
+		if err := r.router.applyProblemChange(o, t); err != nil {
 			r.opts.Logger.Error("cannot compose a message", "err", err)
 		}
 	}

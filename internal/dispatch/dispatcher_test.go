@@ -86,11 +86,11 @@ func testProblemIsNotified(t *testing.T, s *testStore) {
 // lacks.
 func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	s := openSQLiteStore(t)
-	record := func(places map[model.Partition]history.Place) {
+	record := func(places map[model.Partition]history.ChangePosition) {
 		t.Helper()
 		testenv.NoError(t, s.Record(t.Context(), history.Batch{Places: places}))
 	}
-	record(map[model.Partition]history.Place{1: {At: positionAt(10), Index: 1}, 2: {At: positionAt(99)}, 3: {At: journal.Position{Log: 77, Number: 5}}})
+	record(map[model.Partition]history.ChangePosition{1: {At: positionAt(10), Index: 1}, 2: {At: positionAt(99)}, 3: {At: journal.Position{Log: 77, Number: 5}}})
 	shared := func(p journal.Position) journal.Position { // the copy was made at commit 20
 		if p.Log != 9 {
 			return journal.Position{}
@@ -134,7 +134,7 @@ func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 // the check names none, the handlers of the node's namespace are notified. A keepalive names none.
 func TestHandlersOfAProblem(t *testing.T) {
 	silence := openingTransition("p1", 1)
-	silence.Definition = model.BuiltinDefinition(model.KeepaliveCheck)
+	silence.Definition = model.BuiltinDefinitionID(model.KeepaliveCheck)
 	for _, c := range []struct {
 		what            string
 		t               event.Transition
@@ -223,7 +223,7 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *testStore) {
 	lives := 4
 	for life := range lives {
 		r := startDispatcher(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Size: 1 + rnd.IntN(10)}})
-		places, err := s.Places(t.Context())
+		places, err := s.Positions(t.Context())
 		testenv.NoError(t, err)
 		for i, ts := range streams {
 			// The view was restored from a snapshot at or before the place.
@@ -304,7 +304,7 @@ func TestStalledStoreLosesNoTransition(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if r.Recorded(ended, positionAt(300)) == nil || r.Recorded(ended, positionAt(0)) != nil {
+	if r.WaitRecorded(ended, positionAt(300)) == nil || r.WaitRecorded(ended, positionAt(0)) != nil {
 		t.Error("a snapshot at 300 must wait, one before all must not")
 	}
 	if l := r.Lag(); l.Age == 0 || !l.Overflowed || l.Commits < 299 || l.Bytes != int64(l.Commits) || l.Changes == 0 {
@@ -439,10 +439,10 @@ func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	}
 }
 
-// TestBacklogIsBoundedInBytes fills the queue of event changes, and expects the queue to stay within its byte limit.
+// TestTransitionQueueIsBoundedInBytes fills the queue of event changes, and expects the queue to stay within its byte limit.
 // Each transaction must stay within a limit, too.
-func TestBacklogIsBoundedInBytes(t *testing.T) {
-	b := newBacklog("reactions", 64<<20, nil)
+func TestTransitionQueueIsBoundedInBytes(t *testing.T) {
+	b := newTransitionQueue("reactions", 64<<20, nil)
 	large := strings.Repeat("x", 1<<20)
 	for i := range 200 {
 		x := statusTransition(1, uint64(i+1), 0)
@@ -589,8 +589,8 @@ func TestNotificationGolden(t *testing.T) {
 	}
 }
 
-// TestOtherSourcesAreHandledLikeChecks opens problems of triggers and other sources, and expects the treatment of a
-// check's problem. The problem is recorded, routed, silenced and delivered.
+// TestOtherSourcesAreHandledLikeChecks opens problems of triggers and alert rules, and expects handling as for
+// problems of checks. The problem is recorded, routed, silenced and delivered.
 func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
 	names, got := newWebhookDirectory(t, "pager", nil)
@@ -676,9 +676,9 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }
 
-// BenchmarkEmit measures the time that Emit takes to queue one transition.
+// BenchmarkEmit measures the time that Emit takes to queue one event change.
 func BenchmarkEmit(b *testing.B) {
-	backlog := newBacklog("reactions", 131072, nil)
+	backlog := newTransitionQueue("reactions", 131072, nil)
 	ts := []event.Transition{statusTransition(1, 1, 0)}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -6,12 +6,12 @@
 //
 // # Stages
 //
-//  1. backlog.go queues transitions, bounded in bytes. It never blocks the view unless the queue's policy says so. When it
-//     overflows it drops transitions, and consumer.go derives them again from the journal (package rederive).
+//  1. transition_queue.go queues transitions, bounded in bytes. It never blocks the view unless the queue's policy says so. When it
+//     overflows it drops transitions, and queue_consumer.go derives them again from the journal (package rederive).
 //  2. history_rows.go makes rows of transitions. It skips those that the recorded positions cover, so a replay after a crash
 //     records nothing twice.
 //  3. router.go keeps one escalation for each problem and route: when each step is due, which handlers were notified, and
-//     the hold. withheld_notifications.go decides on holds; incident.go keeps the ids under which each handler knows problems; later_notifications.go
+//     the hold. withheld_notifications.go decides on holds; incident.go keeps the ids under which each handler knows problems; followup_notifications.go
 //     ends problems and reminds of them. notify.go composes the messages of one transaction (delivery_batch.go).
 //  4. dispatcher.go writes entries, problems, escalations, deliveries and positions in one transaction.
 //  5. deliver.go sends the messages of the outbox (outbox.go): at least once, in order per problem and handler, with an

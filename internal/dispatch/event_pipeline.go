@@ -33,8 +33,8 @@ type eventPipeline struct {
 	r        *Dispatcher
 	parallel int // number of evaluations at the same time
 
-	reached map[model.Partition]history.Place // place of the last evaluated event; owned by the goroutine of run
-	moved   map[model.Partition]bool          // partitions whose place in reached is not recorded yet
+	reached map[model.Partition]history.ChangePosition // place of the last evaluated event; owned by the goroutine of run
+	moved   map[model.Partition]bool                   // partitions whose place in reached is not recorded yet
 
 	mu   sync.Mutex
 	last map[nodeAndCheck]PipelineDecisions
@@ -58,15 +58,15 @@ const pipelineBatch = 500
 
 // newEventPipeline returns the consumer that evaluates events by pipelines.
 func newEventPipeline(r *Dispatcher) *eventPipeline {
-	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[nodeAndCheck]PipelineDecisions{}}
-	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
+	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.ChangePosition{}, moved: map[model.Partition]bool{}, last: map[nodeAndCheck]PipelineDecisions{}}
+	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newTransitionQueue("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
 		recorder: s, name: "pipelines", replays: r.replays, yields: true}
 	return s
 }
 
 // load reads the journal positions of the last evaluated events, so that no event is evaluated twice.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
-	places, err := s.opts.Store.PipelinePlaces(ctx)
+	places, err := s.opts.Store.PipelinePositions(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) 
 // journal again after the next start.
 func (s *eventPipeline) run(ctx context.Context) {
 	defer s.start(ctx)()
-	for s.backlog.wait(ctx, 1, false) == nil {
-		if _, err := s.workOnce(ctx); err != nil {
+	for s.backlog.waitForBatch(ctx, 1, false) == nil {
+		if _, err := s.processBatch(ctx); err != nil {
 			return
 		}
 	}
@@ -99,7 +99,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	var evaluations errgroup.Group
 	evaluations.SetLimit(s.parallel)
 	for i := range ts {
-		if ctx.Err() == nil && !s.reached[ts[i].Partition].Reached(ts[i].At, ts[i].Index) {
+		if ctx.Err() == nil && !s.reached[ts[i].Partition].Includes(ts[i].At, ts[i].Index) {
 			evaluations.Go(func() error {
 				made[i] = s.evaluate(ctx, &ts[i], began)
 				return nil
@@ -112,10 +112,10 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	var b history.Batch
 	for i := range ts {
 		t := &ts[i]
-		if s.reached[t.Partition].Reached(t.At, t.Index) {
+		if s.reached[t.Partition].Includes(t.At, t.Index) {
 			continue
 		}
-		s.reached[t.Partition], s.moved[t.Partition] = history.Place{At: t.At, Index: t.Index}, true
+		s.reached[t.Partition], s.moved[t.Partition] = history.ChangePosition{At: t.At, Index: t.Index}, true
 		if s.r.router.mayHaveBeenSent(time.Unix(0, t.Received)) {
 			for k := range made[i] {
 				made[i][k].State, made[i][k].Ended, made[i][k].LastError = history.Withheld, began, history.ReasonUnknown
@@ -128,7 +128,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	if len(b.Deliveries) == 0 {
 		return nil
 	}
-	b.PipelinePlaces = map[model.Partition]history.Place{}
+	b.PipelinePlaces = map[model.Partition]history.ChangePosition{}
 	for p := range s.moved {
 		b.PipelinePlaces[p] = s.reached[p]
 	}
@@ -217,7 +217,7 @@ func lifecycleCheck(name string) *model.CheckDefinition {
 func (s *eventPipeline) pipelinesOf(handlers ...string) (list []string) {
 	for _, ref := range handlers {
 		ns, name, _ := strings.Cut(ref, "/")
-		if s.opts.Pipelines.Table.Has(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
+		if s.opts.Pipelines.Table.HasPipeline(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
 			list = append(list, ns+"/"+model.SensuPipeline(name))
 		}
 	}
@@ -317,7 +317,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	out.Metrics = len(x.Values) > 0
 	silenced := sync.OnceValue(func() []string { return s.silenced(t, now) })
 	out.Silenced = func() bool { return len(silenced()) > 0 }
-	subject := sync.OnceValue(func() *filter.Subject {
+	subject := sync.OnceValue(func() *filter.ConversionInput {
 		of := s.newSensuParts(t, definition, &x)
 		of.Event, of.ID, of.Silenced = &out.event, out.id, silenced()
 		return of
@@ -327,10 +327,10 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	return out
 }
 
-// newSensuParts returns the node, check and run of an event, as input for the event's Sensu form. These are its
-// entity, its check, and the run of the check.
-func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.Subject {
-	of := &filter.Subject{
+// newSensuParts returns the node, check and run of an event, as input for conversion to Sensu's JSON. These are
+// its entity, its check, and the run of the check.
+func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.ConversionInput {
+	of := &filter.ConversionInput{
 		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckDefinition: definition},
 		Lifecycle: t.Lifecycle(), Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
 	}
@@ -340,7 +340,7 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 	}
 	if n := kept.Node; n != nil {
 		of.Entity = filter.Entity{
-			Reported: n.Entity, Name: n.ForeignName(), Labels: n.LabelsWithoutFacts(), Annotations: n.Annotations, Groups: of.Entity.Groups, Facts: n.Facts.Map(), Proxy: n.Proxy,
+			Reported: n.Entity, Name: n.SensuName(), Labels: n.LabelsWithoutFacts(), Annotations: n.Annotations, Groups: of.Entity.Groups, Facts: n.Facts.Map(), Proxy: n.Proxy,
 		}
 	}
 	if t.Deregistered != nil {
@@ -353,7 +353,7 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 		}
 	}
 	if kept.Runner != nil && !of.Lifecycle {
-		of.ProcessedBy, of.Runner = cmp.Or(kept.Runner.ForeignName(), kept.Runner.Name.Name), kept.Runner.Entity
+		of.ProcessedBy, of.Runner = cmp.Or(kept.Runner.SensuName(), kept.Runner.Name.Name), kept.Runner.Entity
 	}
 	for _, run := range t.Observation.Runs {
 		of.Runs = append(of.Runs, filter.Run{Executed: run.Executed, Status: run.ExitCode})
@@ -369,7 +369,7 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 
 // silenced returns the names of the silences and maintenance windows that hold messages about the event now
 func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
-	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
+	m := route.NewProblem(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
 		names = append(names, h.By.Name)
 	}

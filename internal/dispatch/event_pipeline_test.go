@@ -123,7 +123,7 @@ func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	table := pipelineTable(t, map[string]model.Spec{"sensu-influx": pipelineOf("influx", "", "has_metrics", "alone"), "alone": allowFilter("!event.check && !event.has_check")})
 	r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: n, Pipelines: PipelineOptions{Table: table}})
 	x := pipelineInput(1, 0)
-	x.Source, x.Definition, x.Observation.Check, x.Observation.Definition = model.CheckSource(model.MetricsCheck), model.BuiltinDefinition(model.MetricsCheck), model.MetricsCheck, model.BuiltinDefinition(model.MetricsCheck)
+	x.Source, x.Definition, x.Observation.Check, x.Observation.Definition = model.CheckSource(model.MetricsCheck), model.BuiltinDefinitionID(model.MetricsCheck), model.MetricsCheck, model.BuiltinDefinitionID(model.MetricsCheck)
 	x.Observation.Extra = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
 	r.Emit([]event.Transition{x})
 	var e map[string]any
@@ -288,7 +288,7 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "is_incident")})}})
 	of := func(x event.Transition, number uint64) event.Transition {
-		x.At, x.Source, x.Definition = positionAt(number), model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinition(model.KeepaliveCheck)
+		x.At, x.Source, x.Definition = positionAt(number), model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinitionID(model.KeepaliveCheck)
 		if x.Problem != nil {
 			p := *x.Problem
 			p.Source, p.Definition, x.Problem = x.Source, x.Definition, &p
@@ -331,8 +331,8 @@ func TestDeregistrationHandlersGetSensusEvent(t *testing.T) {
 	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: pipelineTable(t, map[string]model.Spec{"sensu-cmdb": pipelineOf("cmdb", "", "is_incident"), "sensu-registration": pipelineOf("cmdb", "")})}})
 	left := event.Transition{
-		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Definition: model.BuiltinDefinition(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(),
-		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb", Reason: "no session for 1h", Entity: `{"entity_class":"agent","labels":{"rack":"a"}}`},
+		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Definition: model.BuiltinDefinitionID(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(),
+		Deregistered: &wire.ForgetRecord{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb", Reason: "no session for 1h", Entity: `{"entity_class":"agent","labels":{"rack":"a"}}`},
 	}
 	seen := left
 	seen.Kind, seen.Observation = event.Observed, &event.Observation{State: event.State{Status: model.Warning, Received: left.Received, Executed: left.Executed}}

@@ -91,8 +91,8 @@ func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 // NamespaceHandlers returns the handlers that the test has set for the namespace
 func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
-// Judgement returns the definition of the check disk for every check, and nil for definition id 0 (unknown).
-func (n *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+// CheckDefinition returns the definition of the check disk for every check, and nil for definition id 0 (unknown).
+func (n *testDirectory) CheckDefinition(id model.DefinitionID, _ string) *model.CheckDefinition {
 	if id == 0 {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
 func (n *testDirectory) Keepalive(model.NodeID) *model.CheckDefinition {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c := model.BuiltinDefinitionOf(model.BuiltinDefinition(model.KeepaliveCheck))
+	c := model.BuiltinDefinitionOf(model.BuiltinDefinitionID(model.KeepaliveCheck))
 	if n.keepalive != nil {
 		n.keepalive(c)
 	}
@@ -261,7 +261,7 @@ func (r *runningDispatcher) waitRecorded(at journal.Position) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
-	if err := r.Recorded(ctx, at); err != nil {
+	if err := r.WaitRecorded(ctx, at); err != nil {
 		r.t.Fatal("not recorded in time")
 	}
 }

@@ -46,16 +46,16 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 // composeBatch converts event changes to history rows and changes of problems. It only computes, and writes nothing.
 // It skips transitions that are already recorded.
 func (r *Dispatcher) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
-	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
+	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.ChangePosition{}}}
 	for i := range ts {
 		t := &ts[i]
-		if place, ok := b.Places[t.Partition]; ok && place.Reached(t.At, t.Index) {
+		if place, ok := b.Places[t.Partition]; ok && place.Includes(t.At, t.Index) {
 			continue
-		} else if !ok && r.places[t.Partition].Reached(t.At, t.Index) {
+		} else if !ok && r.places[t.Partition].Includes(t.At, t.Index) {
 			r.metrics.repeated.Inc()
 			continue
 		}
-		b.Places[t.Partition] = history.Place{At: t.At, Index: t.Index}
+		b.Places[t.Partition] = history.ChangePosition{At: t.At, Index: t.Index}
 		switch t.Kind {
 		case event.ProblemOpened:
 			p := problemOf(r.opts.Names, t)
@@ -111,7 +111,7 @@ func (r *Dispatcher) historyRow(t *event.Transition) history.Entry {
 		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: entryKinds[t.Kind],
 		Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: source,
 		Status: t.Status, Previous: t.Previous, First: t.First, Output: model.Truncate(t.Output, history.MaxChangeOutput), Count: t.Count, Expired: t.Expired,
-		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
+		Partition: t.Partition, Place: history.ChangePosition{At: t.At, Index: t.Index},
 	}
 	if t.Since != 0 {
 		e.Since = time.Unix(0, t.Since)
@@ -128,7 +128,7 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 		namespace, _ = names.NamespaceName(t.Namespace)
 	}
 	if _, source, ok = names.SourceName(t.Source); !ok {
-		if c := names.Judgement(t.Definition, t.Source.Instance); c != nil {
+		if c := names.CheckDefinition(t.Definition, t.Source.Instance); c != nil {
 			source = c.Name
 		} else {
 			source = t.Source.PlaceholderName()
@@ -172,7 +172,7 @@ func (r *Dispatcher) deregister(t *event.Transition, b *recordedBatch) error {
 	at := time.Unix(0, t.Received)
 	b.Entries = append(b.Entries, history.Entry{
 		At: at, Executed: at, Kind: history.NodeDeregistered, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
-		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
+		Partition: t.Partition, Place: history.ChangePosition{At: t.At, Index: t.Index},
 	})
 	id := fmt.Sprintf("left-%d", t.Node) // the id of a node is never used again
 	note := &handler.Notification{
@@ -187,7 +187,7 @@ func (r *Dispatcher) deregister(t *event.Transition, b *recordedBatch) error {
 	now := r.now()
 	for _, ref := range strings.Split(t.Deregistered.Handlers, ",") {
 		ns, name, _ := strings.Cut(ref, "/")
-		if table := r.opts.Pipelines.Table; table != nil && table.Has(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
+		if table := r.opts.Pipelines.Table; table != nil && table.HasPipeline(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
 			continue // gets Sensu's event: see eventPipeline.evaluate
 		}
 		d := history.Delivery{Key: id + "/" + ref, Problem: id, NodeID: t.Node, Namespace: namespace, Node: node, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
@@ -217,8 +217,8 @@ func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, err
 	}, err
 }
 
-// isOpeningMissing reports whether history never recorded the opening of a closing problem whose routes have handlers.
-// Those handlers get a withheld delivery with the reason.
+// isOpeningMissing reports whether history lacks the opening of a problem that closes now and has handlers to
+// notify. Those handlers get a withheld delivery with the reason.
 func (r *Dispatcher) isOpeningMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
 		return false, nil

@@ -200,8 +200,8 @@ func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	e.Notified = append(e.Notified, history.NotifiedHandler{HandlerRef: ref, Incident: id})
 }
 
-// setIncident stores an incident id in a notification, split into problem id and incident. It is the id of the alert
-// in external services such as PagerDuty.
+// setIncident stores the problem id and the incident id (such as PROBLEM.1) in a notification. It is the id of
+// the alert in external services such as PagerDuty.
 func setIncident(n *handler.Notification, id string) {
 	n.Incident = ""
 	if problem, _, more := strings.Cut(id, "."); more {

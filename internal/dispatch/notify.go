@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// notifyDue decides about all problems on routes whose time has come, and notifies their handlers.
+// notifyDue makes the due decisions about problems on routes, and notifies the handlers of the problems.
 func (r *router) notifyDue(o *deliveryBatch) error {
 	var due []*escalation
 	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
@@ -25,13 +25,14 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate decides about problems on routes that are due, and adds the resulting messages to the batch. A message
-// group and route step have one message. An error concerns one message, which is tried again in a minute.
+// evaluate makes the due decisions about problems on routes, and adds the resulting messages to the batch. A
+// message group and route step have one message. An error concerns one message, which is tried again in a
+// minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
 		held := e.heldByRate()
-		if held && r.rateHoldLasts(e, o.now) {
+		if held && r.mustWaitForRateLimit(e, o.now) {
 			continue
 		}
 		if e.Closing != nil && !held {
@@ -88,7 +89,7 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 		o.scheduleAt(e, o.now.Add(time.Minute))
 		return 0, false
 	}
-	e.route, e.Next = to, e.Next.Refit(to, e.Opened)
+	e.route, e.Next = to, e.Next.AdaptToRoute(to, e.Opened)
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
 		o.remindUnacknowledged(e)
 	}
@@ -134,8 +135,8 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 	return list
 }
 
-// mostImportantHold chooses, among several reasons to hold a message back, the reason to show. A reason that drops the
-// message comes first, then the reason that lasts longest.
+// mostImportantHold chooses the reason to show, among several reasons why a message must wait. A reason that
+// drops the message comes first, then the reason that lasts longest.
 func mostImportantHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
@@ -143,17 +144,17 @@ func mostImportantHold(list []route.Hold) *route.Hold {
 	h := slices.MaxFunc(list, func(a, b route.Hold) int {
 		switch {
 		case a.Drop != b.Drop:
-			return compareBools(a.Drop)
+			return orderOfBool(a.Drop)
 		case a.Until.IsZero() != b.Until.IsZero():
-			return compareBools(a.Until.IsZero())
+			return orderOfBool(a.Until.IsZero())
 		}
 		return a.Until.Compare(b.Until)
 	})
 	return &h
 }
 
-// compareBools converts a bool to a number for comparisons, 1 for true and -1 for false.
-func compareBools(more bool) int {
+// orderOfBool converts true to 1 and false to -1, as the result of a comparison function.
+func orderOfBool(more bool) int {
 	if more {
 		return 1
 	}

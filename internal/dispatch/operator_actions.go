@@ -22,9 +22,9 @@ type HandlerTest struct {
 	Err      error // nil: the handler accepted the message
 }
 
-// Try sends a test message to a handler immediately, without the outbox. Variables in the spec are replaced by
+// SendTestMessage sends a test message to a handler immediately, without the outbox. Variables in the spec are replaced by
 // properties of a node; if node is zero, by their defaults.
-func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (HandlerTest, error) {
+func (r *Dispatcher) SendTestMessage(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (HandlerTest, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
 		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Source: handler.Source{Name: "test"}, Space: ref.Namespace,
@@ -55,10 +55,10 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 	return t, nil
 }
 
-// Replay sends the dead letters (given-up messages) of a handler again, oldest first. A dead letter is a message that
+// ReplayDeadLetters sends the dead letters (given-up messages) of a handler again, oldest first. A dead letter is a message that
 // was given up. Dead letters of closed problems stay, because they would call people for nothing. With q.Ended they
 // are sent too, followed by their closings.
-func (r *Dispatcher) Replay(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
+func (r *Dispatcher) ReplayDeadLetters(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
 			return history.ReplayCounts{}, model.Errorf(model.Limited, "the queue of handler %s is full; replay again when its waiting messages are sent", ref.Name).WithHint("see the reason: muster status; replay after the handler accepts messages again")
@@ -80,7 +80,7 @@ const refreshPageSize = 500
 // that are not repeated.
 func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for pause.For(ctx, handler.AlertEvery) == nil {
-		refs, err := d.opts.Store.HandlersWithOpen(ctx)
+		refs, err := d.opts.Store.HandlersOfOpenProblems(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.opts.Logger.Warn("cannot read the open problems for Alertmanagers; the server retries in a minute", "err", err)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options holds the settings of a Dispatcher, with the server parts for its work.
+// Options has the settings of a Dispatcher, and the server components that the Dispatcher calls.
 type Options struct {
 	Store history.Store
 	Names Names
@@ -50,7 +50,7 @@ type Options struct {
 	shutdownWait time.Duration // time that messages under way get when the server stops; default 5 s
 }
 
-// RoutingOptions has the parts of the server that decide whom to notify, and when.
+// RoutingOptions has the server components that decide whom to notify of a problem, and when.
 type RoutingOptions struct {
 	// Table finds routes and holds; nil: only the handlers that checks and namespaces name are notified.
 	Table *route.Table
@@ -88,7 +88,7 @@ type DeliveryOptions struct {
 	Beat  func(output string)
 	Retry Retry
 	// Attempts counts the crashes of the server during deliveries and evaluations of pipelines; nil: none counts.
-	Attempts *attempt.Log
+	Attempts *attempt.CrashLog
 }
 
 // BatchOptions limits the queue of event changes and their database transactions.
@@ -131,8 +131,8 @@ type Names interface {
 	// NamespaceHandlers lists the handlers of a namespace, which are notified of problems whose check names no handler.
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
-	// Judgement returns the alert rules of a source in a definition; nil: unknown.
-	Judgement(id model.DefinitionID, instance string) *model.CheckDefinition
+	// CheckDefinition returns the alert rules of a source in a definition; nil: unknown.
+	CheckDefinition(id model.DefinitionID, instance string) *model.CheckDefinition
 	// SourceUnit returns the record of a check or Template as it is declared now; nil: it is built in or deleted.
 	SourceUnit(s model.Source) *directory.Unit
 	// Keepalive returns the definition of a node's keepalive, with the handlers that the node names.
@@ -145,7 +145,7 @@ func definition(names Names, t *event.Transition) *model.CheckDefinition {
 	if t.Source.Check() == model.KeepaliveCheck {
 		return names.Keepalive(t.Node)
 	}
-	return names.Judgement(t.Definition, t.Source.Instance)
+	return names.CheckDefinition(t.Definition, t.Source.Instance)
 }
 
 // Replay reads the journal again and computes the event changes that history lacks. The changes (transitions) are in

@@ -171,18 +171,19 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd is how an attempt to send a message ended. It is done, to be retried, or waiting for an asset.
-type attemptEnd int
+// attemptOutcome is the outcome of one attempt to send a message. It is done, to be retried, or waiting for an
+// asset.
+type attemptOutcome int
 
 const (
-	unsettled    attemptEnd = iota // the message is tried again
-	settled                        // the message is delivered or dead
-	missingAsset                   // the message is tried again, at once when its missing asset arrives
+	unsettled    attemptOutcome = iota // the message is tried again
+	settled                            // the message is delivered or dead
+	missingAsset                       // the message is tried again, at once when its missing asset arrives
 )
 
 // release gives back the handler's sending slot after an attempt. If an asset arrived since reserve, a message that
 // lacked an asset is due at once.
-func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
+func (o *outbox) release(one *history.Delivery, as attemptOutcome, arrivals uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.finished = append(o.finished, one.ID)

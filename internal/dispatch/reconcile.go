@@ -22,10 +22,10 @@ type reconciliation struct {
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
-// Compare finds the problems that are open in memory but not in the history database, or the reverse. It stores the
+// CompareOpenProblems finds the problems that are open in memory but not in the history database, or the reverse. It stores the
 // differences, which Run corrects. The view has applied all commits up to a position; each calls fn with each of its
 // open problems. Call Compare after Load and before Run, before new transitions are emitted.
-func (r *Dispatcher) Compare(at journal.Position, each func(fn func(*model.Problem))) {
+func (r *Dispatcher) CompareOpenProblems(at journal.Position, each func(fn func(*model.Problem))) {
 	m := &reconciliation{at: at, closed: maps.Clone(r.router.open)}
 	each(func(p *model.Problem) {
 		if _, known := m.closed[p.ID]; known {

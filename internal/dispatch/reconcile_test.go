@@ -60,9 +60,9 @@ func (v *testView) eachOpen(fn func(*model.Problem)) {
 	}
 }
 
-// compareProblems returns a function that calls Dispatcher.Compare with the simulated open problems.
+// compareProblems returns a function that calls Dispatcher.CompareOpenProblems with the simulated open problems.
 func (v *testView) compareProblems(at uint64) func(*Dispatcher) {
-	return func(r *Dispatcher) { r.Compare(positionAt(at), v.eachOpen) }
+	return func(r *Dispatcher) { r.CompareOpenProblems(positionAt(at), v.eachOpen) }
 }
 
 // missedProblems returns how many missing openings or closings the dispatcher has corrected, from its metrics.
@@ -261,7 +261,7 @@ func TestHeldProblemsAreNotMissing(t *testing.T) {
 	v.openProblem(10, "p1")
 	r := New(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: v.present}})
 	testenv.NoError(t, r.Load(t.Context(), nil))
-	r.Compare(positionAt(1), v.eachOpen)
+	r.CompareOpenProblems(positionAt(1), v.eachOpen)
 	if len(r.reconciliation.opened)+len(r.reconciliation.closed) != 0 {
 		t.Errorf("%+v", r.reconciliation)
 	}
@@ -280,8 +280,8 @@ func TestLateProblemsOfAGroupAreCounted(t *testing.T) {
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
 	change := p.problemChange(event.ProblemOpened, "p2", nil)
 	change.late = true
-	p.recordBatch(func(o *deliveryBatch) error { return p.r.apply(o, change) })
-	p.script(`restart; after 1m; expect pager summary p1+p2`)
+	p.recordBatch(func(o *deliveryBatch) error { return p.r.applyProblemChange(o, change) })
+	p.runScript(`restart; after 1m; expect pager summary p1+p2`)
 	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\nlate notification: 1 of these problems opened at 2026-03-01T11:00:00Z or later, but the server found them only at its start") {
 		t.Errorf("%+v, %v", n, err)
 	}

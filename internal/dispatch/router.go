@@ -66,7 +66,7 @@ type groupKey struct {
 
 // compare orders two keys by route, groupBy values, shadow mode and step.
 func (k groupKey) compare(o groupKey) int {
-	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
+	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), orderOfBool(k.shadow)-orderOfBool(o.shadow), cmp.Compare(k.step, o.step))
 }
 
 // groupKey returns the key of the message group of a problem on a route. One message reports all problems of the
@@ -128,7 +128,7 @@ func (r *router) load(ctx context.Context) error {
 func (r *router) addEscalation(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
-	g := r.group(e.groupKey(), e.Lead)
+	g := r.findOrCreateGroup(e.groupKey(), e.Lead)
 	g.members[e] = true
 	if e.Closing != nil && len(e.Notified) > 0 && e.Due.After(g.ends) {
 		g.ends = e.Due
@@ -136,8 +136,8 @@ func (r *router) addEscalation(e *escalation) {
 	r.schedule(e)
 }
 
-// group returns the message group with a given key, or creates the group.
-func (r *router) group(key groupKey, lead string) *group {
+// findOrCreateGroup returns the message group with a given key, and creates a missing group.
+func (r *router) findOrCreateGroup(key groupKey, lead string) *group {
 	if r.groups[key] == nil {
 		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
 	}
@@ -153,14 +153,14 @@ func (r *router) removeEscalation(e *escalation) {
 	if len(r.of[e.Problem]) == 0 {
 		delete(r.of, e.Problem)
 	}
-	r.leaveGroup(e)
+	r.removeFromGroup(e)
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
 	}
 }
 
-// leaveGroup removes one problem's progress on one route (escalation) from its message group.
-func (r *router) leaveGroup(e *escalation) {
+// removeFromGroup removes one problem's progress on one route (escalation) from its message group.
+func (r *router) removeFromGroup(e *escalation) {
 	key := e.groupKey()
 	if g := r.groups[key]; g != nil {
 		if delete(g.members, e); len(g.members) == 0 {
@@ -169,9 +169,9 @@ func (r *router) leaveGroup(e *escalation) {
 	}
 }
 
-// apply handles one change of a problem, such as its opening, on all the problem's routes. The change is its opening
+// applyProblemChange handles one change of a problem, such as its opening, on all the problem's routes. The change is its opening
 // or closing, another status, or an acknowledgement.
-func (r *router) apply(o *deliveryBatch, t *problemChange) error {
+func (r *router) applyProblemChange(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
 		r.dependencyImproved(t.Transition, o.now)
@@ -207,11 +207,11 @@ func (r *router) reevaluateAll(now time.Time) {
 			continue
 		}
 		switch to := r.routeOf(e); {
-		case to == nil: // see leaveDeletedRoutes
+		case to == nil: // see moveFromDeletedRoutes
 		case e.Hold != nil:
 			r.reevaluate(e, now)
 		case len(e.Next) != len(to.Steps):
-			e.Next = e.Next.Refit(to, e.Opened)
+			e.Next = e.Next.AdaptToRoute(to, e.Opened)
 			r.schedule(e)
 		}
 	}
@@ -310,7 +310,7 @@ func directRoute(handlers []history.HandlerRef) *route.Route {
 	for i, h := range handlers {
 		names[i] = route.Name(h)
 	}
-	return route.Direct(names)
+	return route.NewDirectRoute(names)
 }
 
 // routeOf returns the present route of a problem's progress, or nil for a deleted route.
@@ -325,14 +325,15 @@ func (r *router) routeOf(e *escalation) *route.Route {
 
 // describeProblem returns a problem with the node's labels, facts and groups, as input for routing conditions
 func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
-	return route.Describe(r.names, node, source, status, severity)
+	return route.NewProblem(r.names, node, source, status, severity)
 }
 
-// chooseRoutes returns the routes whose conditions match a problem, and the problem as matched.
+// chooseRoutes returns the routes whose conditions match a problem, and the problem as the conditions read the
+// problem.
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
-	routes, _ := route.Choose(r.Table, r.names, m, receivers(r.names, t), namespace)
+	routes, _ := route.Choose(r.Table, r.names, m, presentDefinition(r.names, t), namespace)
 	return m, routes
 }
 
@@ -344,7 +345,7 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	if opened.After(now) {
 		opened = now // the clock was set back after the problem opened; times of the journal are not
 	}
-	shadow := r.inShadow(p.ID, m.Node.Namespace)
+	shadow := r.isShadowed(p.ID, m.Node.Namespace)
 	for _, to := range routes {
 		e := escalationOf(p.ID, to)
 		e.NodeID, e.Source, e.Opened, e.Lead, e.Shadow = t.Node, t.Source, opened, p.ID, shadow
@@ -364,7 +365,8 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	return list
 }
 
-// escalationOf returns a problem's progress on a route at its start. Handlers without a route count as a route, too.
+// escalationOf returns a problem's progress on a route (escalation), before any message was sent. Handlers
+// without a route count as a route, too.
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -377,10 +379,10 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// inShadow reports whether messages about a problem are only recorded, not sent (shadow mode). Its namespace then sets
+// isShadowed reports whether messages about a problem are only recorded, not sent (shadow mode). Its namespace then sets
 // notifications to shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing
 // without an opening.
-func (r *router) inShadow(problem, namespace string) bool {
+func (r *router) isShadowed(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
 	}
@@ -390,7 +392,7 @@ func (r *router) inShadow(problem, namespace string) bool {
 // nextGroupMessage returns the time of the next message of a problem's group. The time is at most the route's
 // groupWait from now.
 func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time) time.Time {
-	g := r.group(e.groupKey(), e.Problem)
+	g := r.findOrCreateGroup(e.groupKey(), e.Problem)
 	e.Lead = g.lead
 	if !g.flush.After(now) {
 		g.flush = now.Add(to.GroupWait)

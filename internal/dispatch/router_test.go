@@ -40,14 +40,14 @@ type routerScenario struct {
 func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerScenario {
 	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLiteStore(t), now: testTime, open: map[string]*model.Problem{}}
 	for ref, spec := range resources {
-		p.apply(ref, spec)
+		p.declareResource(ref, spec)
 	}
 	p.restart()
 	return p
 }
 
-// apply declares a resource in the routing table.
-func (p *routerScenario) apply(ref string, spec model.Spec) {
+// declareResource declares a resource in the routing table.
+func (p *routerScenario) declareResource(ref string, spec model.Spec) {
 	p.t.Helper()
 	ns, name := model.SplitRef("default", ref)
 	testenv.NoError(p.t, p.table.Apply([]route.Declaration{{Name: route.Name{Namespace: ns, Name: name}, Zone: "UTC", Spec: spec}}))
@@ -88,7 +88,7 @@ func (p *routerScenario) restart() {
 func (p *routerScenario) applyTransition(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
 	of := p.problemChange(kind, id, change)
-	p.recordBatch(func(o *deliveryBatch) error { return p.r.apply(o, of) })
+	p.recordBatch(func(o *deliveryBatch) error { return p.r.applyProblemChange(o, of) })
 }
 
 // problemChange returns one change of a problem as input for the router
@@ -133,9 +133,9 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	}
 }
 
-// script runs the steps of a test script, which are separated by semicolons. Example: "open p1 10; after 1m; ack p1
-// ann; expect pager opened p1". The rest of a line behind # is a comment.
-func (p *routerScenario) script(text string) {
+// runScript runs the steps of a test script, in which semicolons separate the steps. Example: "open p1 10;
+// after 1m; ack p1 ann; expect pager opened p1". The rest of a line behind # is a comment.
+func (p *routerScenario) runScript(text string) {
 	p.t.Helper()
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -188,7 +188,7 @@ func (p *routerScenario) runStep(verb string, args []string) {
 	case "remove":
 		p.removeResource(args[0], args[1])
 	case "after":
-		p.advance(duration(args[0]))
+		p.advanceClock(duration(args[0]))
 	case "restart":
 		p.restart()
 	case "left":
@@ -247,8 +247,8 @@ func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.applyTransition(kind, id, nil)
 }
 
-// advance moves the clock of the test forward. The router decides about everything that becomes due, in order.
-func (p *routerScenario) advance(d time.Duration) {
+// advanceClock moves the clock of the test forward. The router decides about everything that becomes due, in order.
+func (p *routerScenario) advanceClock(d time.Duration) {
 	p.t.Helper()
 	end := p.now.Add(d)
 	for next := p.r.nextDue(); !next.IsZero() && !next.After(end); next = p.r.nextDue() {
@@ -260,7 +260,7 @@ func (p *routerScenario) advance(d time.Duration) {
 	p.now = end
 }
 
-// compareIncidents lets later calls of expectMessages also compare the incident ids of messages
+// compareIncidents makes later calls of expectMessages also compare the incident ids of messages.
 func (p *routerScenario) compareIncidents() { p.incidents = true }
 
 // describeIncident formats the handler, kind and incident id of a message. If the incident replaces an earlier one,
@@ -319,7 +319,7 @@ func onCallRoute() *model.RouteSpec {
 // restart.
 func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
-	p.script(`open p1 10; expect; after 10s; expect pager opened p1; after 30m; expect lead opened p1
+	p.runScript(`open p1 10; expect; after 10s; expect pager opened p1; after 30m; expect lead opened p1
 		restart; after 31m; expect pager reminder p1; close p1; after 10s; expect pager closed p1 | lead closed p1
 		left 0; after 24h; expect`)
 }
@@ -327,7 +327,7 @@ func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
 // TestProblemsOfAGroupShareMessages checks that problems of one group are opened and closed in common messages.
 func TestProblemsOfAGroupShareMessages(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-	p.script(`open p1 10; after 9s; open p2 11; after 2s; expect pager summary p1+p2
+	p.runScript(`open p1 10; after 9s; open p2 11; after 2s; expect pager summary p1+p2
 		open p3 12; after 10s; expect pager opened p1+p3  # under the id of the group
 		close p1; after 10s; expect pager summary p1  # the others are open
 		close p2; close p3; restart; after 10s; expect pager closed p1+p2+p3
@@ -339,16 +339,17 @@ func TestProblemsOfAGroupShareMessages(t *testing.T) {
 func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.definition.Handlers = []string{"mail"}
-	p.script(`open p1 10; expect mail opened p1; open p2 11; expect mail opened p2
+	p.runScript(`open p1 10; expect mail opened p1; open p2 11; expect mail opened p2
 		close p1; expect mail closed p1; left 1`)
 	p.names.definition.Handlers, p.names.defaults = nil, []string{"shared/chat"}
-	p.script(`open p3 12; expect chat opened p3`)
+	p.runScript(`open p3 12; expect chat opened p3`)
 	p.names.defaults = nil
-	p.script(`open p4 13; close p4; expect`)
+	p.runScript(`open p4 13; close p4; expect`)
 }
 
-// TestManySilentNodesAreHeld makes many nodes stop sending keepalives, and expects no message about each single node.
-func TestManySilentNodesAreHeld(t *testing.T) {
+// TestMessagesAboutManySilentNodesAreHeld makes many nodes stop sending keepalives, and expects no separate
+// message about each node.
+func TestMessagesAboutManySilentNodesAreHeld(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.definition.Handlers = []string{"mail"}
 	p.names.keepalive = func(c *model.CheckDefinition) { c.Handlers = []string{"mail"} }
@@ -359,12 +360,12 @@ func TestManySilentNodesAreHeld(t *testing.T) {
 	}
 	silent("p1", 10)
 	silent("p2", 11)
-	p.script(`open p3 12  # a check's is none of them
+	p.runScript(`open p3 12  # a check's is none of them
 		expect mail opened p3; close p1
 		expect mail withheld p1 (one of many nodes that became silent at once until it closed: 400 of 1000 nodes became silent within 2m)
 		after 2m`)
 	p.massOutage = nil // the mass outage ends, and the server restarts
-	p.script(`restart; after 1m59s; expect; after 1s; expect mail opened p2
+	p.runScript(`restart; after 1m59s; expect; after 1s; expect mail opened p2
 		close p2; expect mail closed p2`)
 }
 
@@ -374,19 +375,19 @@ func TestSilencesHoldAndDropMessages(t *testing.T) {
 	hour := model.Time{Time: testTime.Add(time.Hour)}
 	disk := model.Selector{Checks: []string{"disk"}}
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "work": &model.SilenceSpec{Selector: disk, Until: hour, Reason: "new disks"}})
-	p.script(`open p1 10; open p2 11; after 20m; close p2
+	p.runScript(`open p1 10; open p2 11; after 20m; close p2
 		expect pager withheld p2 (silenced by default/work until it closed: new disks)
 		restart; after 41m; expect pager opened p1 | lead opened p1  # it is an hour old: both steps are due
 		close p1; after 1m; expect pager closed p1 | lead closed p1`)
 
-	p.apply("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
-	p.script(`open p3 12; after 2m; expect`)
+	p.declareResource("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
+	p.runScript(`open p3 12; after 2m; expect`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "forever"}}})
 	p.r.reevaluateAll(p.now)
-	p.script(`after 0s; expect pager opened p3`)
+	p.runScript(`after 0s; expect pager opened p3`)
 
-	p.apply("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
-	p.script(`open p4 13; after 2h; expect lead opened p3 | pager reminder p3 | pager reminder p3  # p4 is never notified
+	p.declareResource("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
+	p.runScript(`open p4 13; after 2h; expect lead opened p3 | pager reminder p3 | pager reminder p3  # p4 is never notified
 		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
@@ -402,9 +403,9 @@ func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			p := newRouterScenario(t, specs)
-			p.script(`open p1 10; after 20m; open p2 11; after 20m; close p2`)
+			p.runScript(`open p1 10; after 20m; open p2 11; after 20m; close p2`)
 			p.expectMessages("pager withheld p2 (" + why + " until it closed)")
-			p.script(`restart; after 19m; expect; after 2m; expect pager opened p1
+			p.runScript(`restart; after 19m; expect; after 2m; expect pager opened p1
 				open p3 12; after 1m; expect pager opened p1+p3  # under the id of the group`)
 		})
 	}
@@ -414,7 +415,7 @@ func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 // messages.
 func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
-	p.script(`open p1 10; after 1m; expect pager opened p1; ack p1 ann 2h; expect pager acknowledged p1
+	p.runScript(`open p1 10; after 1m; expect pager opened p1; ack p1 ann 2h; expect pager acknowledged p1
 		after 119m; expect  # neither the lead nor a repetition
 		after 2m; expect lead opened p1 | pager reminder p1; ack p1 bob
 		expect lead acknowledged p1 | pager acknowledged p1; after 24h; expect
@@ -426,11 +427,11 @@ func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 // opening.
 func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
-	p.script(`open p1 10; after 1m; expect pager opened p1`)
-	p.apply("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
-	p.script(`after 30m; expect boss opened p1 | chief opened p1  # when the step before was due; and the new one at once`)
+	p.runScript(`open p1 10; after 1m; expect pager opened p1`)
+	p.declareResource("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
+	p.runScript(`after 30m; expect boss opened p1 | chief opened p1  # when the step before was due; and the new one at once`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}}})
-	p.script(`close p1; after 1m; expect pager closed p1 | boss closed p1 | chief closed p1
+	p.runScript(`close p1; after 1m; expect pager closed p1 | boss closed p1 | chief closed p1
 		left 0`)
 }
 
@@ -444,7 +445,7 @@ func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 			id := fmt.Sprintf("p%04d", i)
 			p.open[id] = newProblem(id, model.NodeID(10+i), p.now)
 			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Source: model.CheckSource(1001), Namespace: 1, Definition: 3, Status: model.Critical, Problem: p.open[id]}
-			if err := p.r.apply(o, &problemChange{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
+			if err := p.r.applyProblemChange(o, &problemChange{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
 				return err
 			}
 		}
@@ -456,7 +457,7 @@ func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 		problem := before[fmt.Sprintf("p%04d", node-10)]
 		return stateOf(problem, problem.Status)
 	}
-	p.advance(time.Minute)
+	p.advanceClock(time.Minute)
 	if len(p.sent) != 1 || !strings.HasPrefix(p.sent[0], "pager summary p0000+p0001") {
 		t.Errorf("%d messages: %.100s", len(p.sent), p.sent)
 	}
@@ -466,7 +467,7 @@ func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 // group to stay unacknowledged
 func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-	p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2
+	p.runScript(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
@@ -474,7 +475,7 @@ func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
 // a new incident.
 func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
+	p.runScript(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
 		expect pager summary p1+p2 | pager summary p1 | pager opened p1+p3  # it calls for p2 still
 		ack p2 ann; ack p3 ann; expect pager summary p1+p2 | pager acknowledged p1+p3
 		open p4 13; close p3  # before its message leaves
@@ -487,7 +488,7 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	// One problem is acknowledged while another waits for its group; a silenced one is notified at the end of the silence.
 	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
-	p.script(`open p1 10; after 1m; open p2 11  # is silenced
+	p.runScript(`open p1 10; after 1m; open p2 11  # is silenced
 		open p3 12; ack p1 ann; after 1m; expect pager opened p1 | pager acknowledged p1 | pager opened p3
 		ack p3 ann; after 1h; expect pager acknowledged p3 | pager opened p2`)
 }
@@ -496,7 +497,7 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 // expects the first incident to end
 func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-	p.script(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1
+	p.runScript(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1
 		close p1; open p2 11; after 1m; expect pager closed p1 | pager opened p2
 		close p2; after 1m; expect pager closed p2; left 0`)
 }
@@ -506,7 +507,7 @@ func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 func TestAlertmanagerGetsEachProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("am", nil)})
 	p.names.handlers = map[string]*model.HandlerSpec{"am": {Alertmanager: &model.Alertmanager{}}}
-	p.script(`open p1 10; open p2 11; after 1m; expect am opened p1 | am opened p2
+	p.runScript(`open p1 10; open p2 11; after 1m; expect am opened p1 | am opened p2
 		close p1; close p2; after 1m; expect am closed p1 | am closed p2`)
 }
 
@@ -523,9 +524,9 @@ func TestSummaryListsTenProblems(t *testing.T) {
 	}
 }
 
-// TestProblemThatEndsDuringItsMessage closes a problem while its opening message is composed, and expects an opening
+// TestProblemClosedDuringItsMessageIsNotified closes a problem while its opening message is composed, and expects an opening
 // and a closing message. The closing must follow the opening.
-func TestProblemThatEndsDuringItsMessage(t *testing.T) {
+func TestProblemClosedDuringItsMessageIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0
 	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
@@ -536,9 +537,9 @@ func TestProblemThatEndsDuringItsMessage(t *testing.T) {
 	}
 	p.openProblem("p1", 10, model.Critical, model.High)
 	looks = 1
-	p.script(`after 10s; expect pager opened p1`)
+	p.runScript(`after 10s; expect pager opened p1`)
 	p.r.Present = present
-	p.script(`close p1; after 10s; expect pager closed p1; left 0`)
+	p.runScript(`close p1; after 10s; expect pager closed p1; left 0`)
 }
 
 // TestShadowMessagesAreRecordedOnly checks that messages of a namespace in shadow mode are recorded and not sent. A
@@ -547,10 +548,10 @@ func TestShadowMessagesAreRecordedOnly(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.openProblem("p1", 10, model.Critical, model.High)
 	p.shadow = true
-	p.script(`open p2 11; after 1m; expect pager opened p1 | shadow: pager opened p2  # no message in common
+	p.runScript(`open p2 11; after 1m; expect pager opened p1 | shadow: pager opened p2  # no message in common
 		restart; ack p2 ann; close p1`)
 	p.shadow = false
-	p.script(`close p2; after 1m; expect shadow: pager acknowledged p2 | pager closed p1 | shadow: pager closed p2`)
+	p.runScript(`close p2; after 1m; expect shadow: pager acknowledged p2 | pager closed p1 | shadow: pager closed p2`)
 	due, _, err := p.store.Due(context.Background(), p.now, 100, nil)
 	if err != nil || len(due) != 1 || due[0].Problem != "p1" || due[0].State != history.Pending {
 		t.Errorf("to be sent: %+v, %v", due, err)

@@ -41,7 +41,7 @@ type routingChanges struct {
 	requests   chan *rerouteRequest
 }
 
-// rerouteRequest asks the goroutine of Run to choose the routes of open problems again, for all or one.
+// rerouteRequest is a request to choose the routes of one or all open problems again.
 type rerouteRequest struct {
 	RoutingChange
 	edits   *ReceiverEdits          // nil: unknown
@@ -70,8 +70,8 @@ func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change 
 	return taken, late, nil
 }
 
-// NotifyOpen notifies the handlers of newer routes of a problem that is already open. The result is empty if there are
-// none.
+// NotifyOpen notifies the handlers of newer routes about a problem that was open before the routes. The result
+// is empty if there are none.
 func (r *Dispatcher) NotifyOpen(ctx context.Context, problem, by string) (taken []AffectedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -86,7 +86,7 @@ func (c *routingChanges) await(ctx context.Context, table *route.Table, request 
 	request.done = make(chan []AffectedProblems, 1)
 	select {
 	case c.requests <- request:
-		table.Announce(false)
+		table.NotifyChange(false)
 	case <-ctx.Done():
 		return nil, true
 	}
@@ -156,7 +156,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouteRequest) []AffectedProblems 
 	}
 	var out []AffectedProblems
 	for _, key := range slices.Sorted(maps.Keys(byRoute)) {
-		if one := o.joinRoute(c, byRoute[key].changed, byRoute[key].present); len(one.Handlers) > 0 {
+		if one := o.groupOlderProblems(c, byRoute[key].changed, byRoute[key].present); len(one.Handlers) > 0 {
 			out = append(out, one)
 		}
 	}
@@ -180,7 +180,7 @@ func (e *escalation) routeKey() string {
 func (o *deliveryBatch) escalationsToNotify(c *rerouteRequest, t *event.Transition) (changed, present []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
 	changed = o.openEscalations(t, p, o.now)
-	o.leaveDeletedRoutes(p.ID, changed)
+	o.moveFromDeletedRoutes(p.ID, changed)
 	for _, e := range o.of[p.ID] {
 		if c.problem != "" && e.Hold != nil && e.Hold.Kind == route.Earlier {
 			changed = append(changed, e)
@@ -192,17 +192,17 @@ func (o *deliveryBatch) escalationsToNotify(c *rerouteRequest, t *event.Transiti
 		case e == nil || e.Closing != nil || slices.Contains(changed, e):
 		case len(e.Notified) > 0 && o.addStepHandlers(c, e, to):
 			changed = append(changed, e)
-		case c.edits.concern(m, to):
+		case c.edits.affects(m, to):
 			present = append(present, e)
 		}
 	}
 	return changed, present
 }
 
-// leaveDeletedRoutes moves an open problem from deleted routes to its new routes. Handlers that were notified are not
+// moveFromDeletedRoutes moves an open problem from deleted routes to its new routes. Handlers that were notified are not
 // notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
 // another incident or there is no new route.
-func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation) {
+func (o *deliveryBatch) moveFromDeletedRoutes(problem string, opened []*escalation) {
 	for _, e := range slices.Clone(o.of[problem]) {
 		if e.Closing != nil || o.routeOf(e) != nil {
 			continue
@@ -257,7 +257,7 @@ func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *ro
 	if e.Route == "" {
 		e.Direct = escalationOf(e.Problem, to).Direct
 	}
-	e.Next = e.Next.Refit(to, e.Opened)
+	e.Next = e.Next.AdaptToRoute(to, e.Opened)
 	for i, step := range to.Steps {
 		sent := e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
 		for _, name := range step.To {
@@ -275,9 +275,9 @@ func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *ro
 	return added
 }
 
-// joinRoute puts older open problems into one message group of a newer route. Their message is scheduled or held back.
+// groupOlderProblems puts older open problems into one message group of a newer route. Their message is scheduled or held back.
 // It counts them and the problems that the route had before.
-func (o *deliveryBatch) joinRoute(c *rerouteRequest, list, present []*escalation) AffectedProblems {
+func (o *deliveryBatch) groupOlderProblems(c *rerouteRequest, list, present []*escalation) AffectedProblems {
 	first := slices.Concat(list, present)[0]
 	out := AffectedProblems{Route: first.Route}
 	to := o.routeOf(first)
@@ -344,11 +344,11 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	}
 }
 
-// receivers returns the check definition that names the handlers to notify of a problem. It is the present definition
-// or, for a deleted check, the definition of its last result.
-func receivers(names Names, t *event.Transition) *model.CheckDefinition {
+// presentDefinition returns the check's present definition or, for a deleted check, the definition at the last
+// result. It is the present definition or, for a deleted check, the definition of its last result.
+func presentDefinition(names Names, t *event.Transition) *model.CheckDefinition {
 	if unit := names.SourceUnit(t.Source); unit != nil {
-		if c := unit.Definition.Judgement(t.Source.Instance); c != nil {
+		if c := unit.Definition.EventRules(t.Source.Instance); c != nil {
 			return c
 		}
 	}

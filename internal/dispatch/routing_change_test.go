@@ -31,8 +31,8 @@ func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
 		p.openProblem(id, node, model.Critical, model.High)
 	}
-	p.script(`after 1h; expect`)
-	p.apply("default", routeTo("pager", nil))
+	p.runScript(`after 1h; expect`)
+	p.declareResource("default", routeTo("pager", nil))
 	var sent []history.Delivery
 	p.store.beforeRecord = func(b history.Batch) error {
 		sent = append(sent, b.Deliveries...)
@@ -46,7 +46,7 @@ func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 {
 		t.Errorf("taken twice: %+v", again)
 	}
-	p.script(`restart; after 1m; expect pager summary p1+p2+p3`)
+	p.runScript(`restart; after 1m; expect pager summary p1+p2+p3`)
 	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\n3 of these problems opened before this route applied, the oldest at 2026-03-01T12:00:00Z") {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -54,16 +54,16 @@ func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 	for id, problem := range p.open { // history knows them
 		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
 	}
-	p.apply("default", routeTo("lead", nil)) // another handler in a step that was sent
+	p.declareResource("default", routeTo("lead", nil)) // another handler in a step that was sent
 	if taken = p.chooseRoutesAgain(&rerouteRequest{}); len(taken) != 1 || taken[0].Problems != 3 || taken[0].Handlers[0].Name != "lead" {
 		t.Errorf("%+v", taken)
 	}
-	p.script(`after 1m; expect lead summary p1+p2+p3`)
+	p.runScript(`after 1m; expect lead summary p1+p2+p3`)
 }
 
-// TestPreviewOfRoutesCountsOpenProblems compares the problem counts in a preview of a route change with the real
+// TestRoutingPreviewCountsOpenProblems compares the problem counts in a preview of a route change with the real
 // change. The preview must change nothing.
-func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
+func TestRoutingPreviewCountsOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
 	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
@@ -99,11 +99,11 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	preview(&ReceiverEdits{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, AffectedProblems{Problems: 3})
 	namespace, check, _ := p.names.SourceName(model.CheckSource(1001))
 	preview(&ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{{Namespace: namespace, Name: check}: {Alert: &model.Alert{Handlers: []string{"pager"}}}}}, false, AffectedProblems{Problems: 3})
-	p.script(`after 1h; expect`)
-	p.apply("default", routeTo("pager", nil))
+	p.runScript(`after 1h; expect`)
+	p.declareResource("default", routeTo("pager", nil))
 	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, AffectedProblems{Route: "default/default", Problems: 3}) // not taken yet
 	p.chooseRoutesAgain(&rerouteRequest{})
-	p.script(`after 1m; expect pager summary p1+p2+p3`)
+	p.runScript(`after 1m; expect pager summary p1+p2+p3`)
 	for id, problem := range p.open { // history knows them
 		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
 	}
@@ -115,17 +115,17 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	}
 }
 
-// TestRouteInPlaceOfADeletedOneCountsNotifiedProblems replaces a route by another, and expects no second message to
+// TestReplacedRouteNotifiesNobodyTwice replaces a route by another, and expects no second message to
 // notified handlers. Each closing must be notified once.
-func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
+func TestReplacedRouteNotifiesNobodyTwice(t *testing.T) {
 	for _, order := range []string{"create, delete", "delete, create"} {
 		p := newRouterScenario(t, map[string]model.Spec{"a": routeTo("pager", &model.Selector{})})
-		p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2`)
+		p.runScript(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2`)
 		next := &model.RouteSpec{Match: &model.Selector{}, Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}
 		edits := &ReceiverEdits{Sees: func(string) bool { return true },
 			Routes: []route.Declaration{{Kind: "Route", Name: routeName("b"), Spec: next}, {Kind: "Route", Name: routeName("a")}}}
 		if order == "delete, create" {
-			p.script("remove Route a; after 1m; expect")
+			p.runScript("remove Route a; after 1m; expect")
 		}
 		want := []AffectedProblems{{Route: "default/b", Handlers: []history.HandlerRef{{Namespace: "default", Name: "pager"}}, Problems: 2, Notified: 2}}
 		if would := newDeliveryBatch(p.r, p.now).previewOpenProblems(&rerouteRequest{edits: edits, preview: true}); !reflect.DeepEqual(would, want) {
@@ -133,25 +133,25 @@ func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 		}
 		testenv.NoError(t, p.table.Apply(edits.Routes))
 		p.r.reevaluateAll(p.now)
-		p.advance(0) // the dispatcher may send a due message before it reads the change
+		p.advanceClock(0) // the dispatcher may send a due message before it reads the change
 		if taken := p.chooseRoutesAgain(&rerouteRequest{edits: edits}); !reflect.DeepEqual(taken, want) {
 			t.Errorf("%s: %+v, want %+v", order, taken, want)
 		}
 		if again := p.chooseRoutesAgain(&rerouteRequest{edits: edits}); !reflect.DeepEqual(again, want) {
 			t.Errorf("%s: the same route applied again: %+v, want %+v", order, again, want)
 		}
-		p.script(`after 20m; expect; after 10m; expect lead summary p1+p2; close p1; close p2; after 1m
+		p.runScript(`after 20m; expect; after 10m; expect lead summary p1+p2; close p1; close p2; after 1m
 			expect lead closed p1+p2 | pager closed p1+p2; left 0`)
 	}
 }
 
-// TestOnlyNewNotifiesNobodyOfOpenProblems changes routes with --only-new, and expects no message about problems that
+// TestFlagOnlyNewSkipsOpenProblems changes routes with --only-new, and expects no message about problems that
 // are already open. A changed status or a person's request ends the wait.
-func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
+func TestFlagOnlyNewSkipsOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.openProblem("p1", 10, model.Critical, model.High)
 	p.openProblem("p2", 11, model.Critical, model.High)
-	p.apply("default", routeTo("pager", nil))
+	p.declareResource("default", routeTo("pager", nil))
 	taken := p.chooseRoutesAgain(&rerouteRequest{RoutingChange: RoutingChange{OnlyNew: true, By: "ann"}})
 	if len(taken) != 1 || taken[0].Problems != 2 || taken[0].OnHold != 2 || !taken[0].At.IsZero() {
 		t.Fatalf("%+v", taken)
@@ -159,20 +159,20 @@ func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
 	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 { // another route changed
 		t.Errorf("taken again: %+v", again)
 	}
-	p.script(`restart; after 1h; expect`)
+	p.runScript(`restart; after 1h; expect`)
 	p.r.open["p1"] = sourceOnNode{10, model.CheckSource(1001)} // history knows it
 	if taken = p.chooseRoutesAgain(&rerouteRequest{problem: "p1"}); len(taken) != 1 || taken[0].Problems != 1 || taken[0].OnHold != 0 {
 		t.Errorf("%+v", taken)
 	}
-	p.script(`after 1m; expect pager opened p1`)
-	p.apply("default", routeTo("lead", nil))
+	p.runScript(`after 1m; expect pager opened p1`)
+	p.declareResource("default", routeTo("lead", nil))
 	if taken = p.chooseRoutesAgain(&rerouteRequest{RoutingChange: RoutingChange{OnlyNew: true}}); len(taken) != 1 || taken[0].Problems != 1 {
 		t.Errorf("%+v", taken)
 	}
 	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 {
 		t.Errorf("the added handler is notified: %+v", again)
 	}
-	p.script(`after 1h; expect`)
+	p.runScript(`after 1h; expect`)
 }
 
 // TestChangeOfRoutesIsRecordedBeforeItReturns changes routes, and expects the effect on open problems in the database

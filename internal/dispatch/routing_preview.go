@@ -20,9 +20,9 @@ type ReceiverEdits struct {
 	Sees       func(namespace string) bool // whether the caller sees problems of a namespace
 }
 
-// concern reports whether a change edits a route or handler list of the given problem. It does if it edits a route of
-// the problem, or the handler list of its check, node or namespace.
-func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
+// affects reports whether the planned edits change a route or handler list of the given problem. It does if it
+// edits a route of the problem, or the handler list of its check, node or namespace.
+func (p *ReceiverEdits) affects(m *route.Problem, to *route.Route) bool {
 	switch {
 	case p == nil:
 		return false
@@ -60,8 +60,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedPr
 		}
 		p := t.Problem
 		m := o.describeProblem(t.Node, t.Source, p.Status, p.Severity)
-		before := receivers(o.names, t)
-		after := c.edits.receivers(m, t, before)
+		before := presentDefinition(o.names, t)
+		after := c.edits.definitionAfterChange(m, t, before)
 		routes, _ := route.Choose(table, previewNamespaces{o.names, c.edits.Namespaces}, m, after, namespace)
 		sameList := before == nil || slices.Equal(before.Handlers, after.Handlers) && c.edits.Namespaces[namespace] == nil
 		for _, to := range routes {
@@ -71,7 +71,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedPr
 				*e = *known
 				e.Next, e.Skipped = slices.Clone(known.Next), slices.Clone(known.Skipped)
 				added := known.Closing == nil && len(known.Notified) > 0 && o.addStepHandlers(c, e, to)
-				if known.Closing != nil || !added && (!c.edits.concern(m, to) || e.Route == "" && sameList) {
+				if known.Closing != nil || !added && (!c.edits.affects(m, to) || e.Route == "" && sameList) {
 					continue
 				}
 			} else {
@@ -104,9 +104,9 @@ func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	}
 }
 
-// receivers returns a problem's check definition with the handlers and route after the change. Parameter c is the
+// definitionAfterChange returns a problem's check definition with the handlers and route after the change. Parameter c is the
 // present definition.
-func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *model.CheckDefinition) *model.CheckDefinition {
+func (p *ReceiverEdits) definitionAfterChange(m *route.Problem, t *event.Transition, c *model.CheckDefinition) *model.CheckDefinition {
 	if c == nil || t.Source.Kind != model.SourceCheck {
 		return c
 	}
@@ -124,8 +124,8 @@ func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *mode
 	return &after
 }
 
-// previewNamespaces looks up names as usual, but the handlers of namespaces as after a planned change. All other names
-// are the present ones.
+// previewNamespaces looks up names for a preview, with the handlers of namespaces after the planned change. All
+// other names are the present ones.
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// SilenceEnd names a silence that ends because its problem has closed, with the time.
+// SilenceEnd is the end of a silence with untilResolved, after the silenced problem has closed.
 type SilenceEnd struct {
 	Silence route.Name
 	At      time.Time
@@ -39,7 +39,7 @@ func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	return ends
 }
 
-// addSilenceEnd adds a silence with the time of its end to a list. The list keeps only the latest end of each silence.
+// addSilenceEnd adds the end of a silence to a list. The list keeps only the latest end of each silence.
 func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
 	if i < 0 {
@@ -77,7 +77,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 		return nil
 	}
 	hold, dependency := route.DependencyHold(dependencies, func(node model.NodeID, source model.Source) *model.Problem {
-		return problemNow(r.Present(node, source))
+		return presentProblem(r.Present(node, source))
 	})
 	if hold != nil {
 		r.waitForDependency(e, dependency.ID)
@@ -113,7 +113,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 // twoIntervals returns twice the check's interval, the time within which a new result shows whether the problem
 // continues
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
-	if c := r.names.Judgement(p.Definition, p.Source.Instance); c != nil && c.Interval > 0 {
+	if c := r.names.CheckDefinition(p.Definition, p.Source.Instance); c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
 	return 2 * time.Minute // the check has a calendar instead of an interval
@@ -151,8 +151,8 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed lets the router decide again about problems whose dependency has recovered. The dependency's
-// problem has closed.
+// dependencyClosed lets the router decide again about problems that waited for a dependency, because the
+// dependency has recovered. The dependency's problem has closed.
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
@@ -202,10 +202,10 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	})
 }
 
-// rateHoldLasts reports whether messages about a problem must wait longer because of the route's rate limit. If so, it
+// mustWaitForRateLimit reports whether messages about a problem must wait longer because of the route's rate limit. If so, it
 // schedules the next decision for the end of the limit. Other problems may have begun the next span of the rate
 // meanwhile.
-func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
+func (r *router) mustWaitForRateLimit(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
 	if !e.heldByRate() || !now.Before(e.Hold.Until) || to == nil || to.Rate == nil {
 		return false
@@ -219,7 +219,7 @@ func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 // are included. The open problems become one group.
 func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
-		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+		return cmp.Or(orderOfBool(a.Closing != nil)-orderOfBool(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
 	})
 	first, why := list[0], "delayed until now by the rate limit of route "+list[0].Route
 	for _, e := range list {
@@ -234,7 +234,7 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 
 // moveToGroup moves one problem's progress on one route (escalation) to another message group.
 func (r *router) moveToGroup(e *escalation, name, lead string) {
-	r.leaveGroup(e)
+	r.removeFromGroup(e)
 	e.Group, e.Lead = name, lead
-	r.group(groupKey{route: e.Route, group: name}, lead).members[e] = true
+	r.findOrCreateGroup(groupKey{route: e.Route, group: name}, lead).members[e] = true
 }

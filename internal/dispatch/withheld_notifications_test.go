@@ -26,12 +26,12 @@ func limitedRoute(steps ...model.RouteStep) *model.RouteSpec {
 // about the excess. Their closings must be in one message, too.
 func TestProblemsAboveTheRateLimitShareOneMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
-	p.script(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
+	p.runScript(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
 	for i, id := range []string{"p3", "p4", "p5"} {
-		p.advance(time.Minute)
+		p.advanceClock(time.Minute)
 		p.openProblem(id, model.NodeID(12+i), model.Critical, model.High)
 	}
-	p.script(`close p4  # it is counted all the same
+	p.runScript(`close p4  # it is counted all the same
 		close p1  # the end of a notified problem is notified at once
 		expect pager closed p1; ack p5 ann; unack p5  # nothing of it lets it pass
 		restart; open p6 20  # the rate is still used up
@@ -45,20 +45,20 @@ func TestProblemsAboveTheRateLimitShareOneMessage(t *testing.T) {
 		left 0`)
 }
 
-// TestRateLimitsOpeningsOnly expects a route's rate limit to delay only the first message about a problem. Later
+// TestRateLimitDelaysOpeningsOnly expects a route's rate limit to delay only the first message about a problem. Later
 // steps, repeats and messages after a silence must pass the limit. It ends with its route.
-func TestRateLimitsOpeningsOnly(t *testing.T) {
+func TestRateLimitDelaysOpeningsOnly(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
-	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
+	p.runScript(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
 		after 11m; expect lead opened p1 | lead opened p2`)
-	p.apply("default", routeTo("pager", nil))
-	p.script(`after 0s; expect pager opened p3`)
+	p.declareResource("default", routeTo("pager", nil))
+	p.runScript(`after 0s; expect pager opened p3`)
 
 	p = newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
-	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; close p4; expect pager opened p1 | pager opened p2`)
+	p.runScript(`open p1 10; open p2 11; open p3 12; open p4 13; close p4; expect pager opened p1 | pager opened p2`)
 	hour := model.Time{Time: testTime.Add(2 * time.Hour)}
-	p.apply("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
-	p.script(`after 1h; expect pager closed p4  # of p3 the silence says nothing
+	p.declareResource("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
+	p.runScript(`after 1h; expect pager closed p4  # of p3 the silence says nothing
 		after 1h; expect pager opened p3`)
 }
 
@@ -67,12 +67,12 @@ func TestRateLimitsOpeningsOnly(t *testing.T) {
 func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
-		p.script(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
+		p.runScript(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
 		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy at the hour, so nothing was evaluated then
 		if restarts {
 			p.restart()
 		}
-		p.script(`open p5 20; after 0s; expect pager opened p5 | pager summary p3+p4
+		p.runScript(`open p5 20; after 0s; expect pager opened p5 | pager summary p3+p4
 			open p6 21  # the summary was the second message of this hour
 			expect; after 1h; expect pager opened p6`)
 	}
@@ -82,20 +82,20 @@ func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 // delay.
 func TestClockSetBackExtendsNoRateHold(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
-	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
+	p.runScript(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
 		after 30m`)
 	p.now = p.now.Add(-24 * time.Hour)
 	p.recordBatch(func(o *deliveryBatch) error { p.r.shiftTimes(o, 24*time.Hour); return nil })
-	p.script(`after 31m; expect pager opened p3`)
+	p.runScript(`after 31m; expect pager opened p3`)
 }
 
 // TestMessageAfterTheRateLimitStatesItsReason checks that a message delayed by the rate limit names the route and its limit.
 // Messages of a shadow namespace have a rate of their own.
 func TestMessageAfterTheRateLimitStatesItsReason(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
-	p.script(`open p1 10; open p2 11; open p3 12; open p4 13`)
+	p.runScript(`open p1 10; open p2 11; open p3 12; open p4 13`)
 	p.shadow = true
-	p.script(`open p5 20; expect pager opened p1 | pager opened p2 | shadow: pager opened p5`)
+	p.runScript(`open p5 20; expect pager opened p1 | pager opened p2 | shadow: pager opened p5`)
 	o := newDeliveryBatch(p.r, p.now.Add(time.Hour))
 	if err := p.r.notifyDue(o); err != nil || len(o.deliveries) != 1 {
 		t.Fatal(err, o.deliveries)
@@ -111,17 +111,17 @@ func TestMessageAfterTheRateLimitStatesItsReason(t *testing.T) {
 	}
 }
 
-// TestRateSurvivesRestart restarts the server, and expects the count of a route's rate limit to survive. Counted
+// TestRateLimitCountSurvivesRestart restarts the server, and expects the count of a route's rate limit to survive. Counted
 // problems may have closed.
-func TestRateSurvivesRestart(t *testing.T) {
+func TestRateLimitCountSurvivesRestart(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
-	p.script(`open p1 10; close p1; expect pager opened p1 | pager closed p1
+	p.runScript(`open p1 10; close p1; expect pager opened p1 | pager closed p1
 		restart; after 10m; open p2 11; expect pager opened p2; restart; open p3 12; expect
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// dependOn makes the problems of all other nodes depend on the node front. The server detects a failure of front
-// within a minute.
+// dependOn makes the problems of all other nodes depend on a check of the node named front. The server detects
+// a failure of front within a minute.
 func (p *routerScenario) dependOn(front model.NodeID) {
 	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {
@@ -160,7 +160,7 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 					byNode[node] = id
 					p.open[id] = newProblem(id, node, p.now)
 				}
-				if err := p.r.apply(o, p.problemChange(kind, id, nil)); err != nil {
+				if err := p.r.applyProblemChange(o, p.problemChange(kind, id, nil)); err != nil {
 					return err
 				}
 				if kind == event.ProblemClosed {
@@ -171,12 +171,12 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 		})
 	}
 	several(event.ProblemOpened, 1, 50)
-	p.script(`after 20s; expect  # groupWait is over; whether the switch is down is not known yet`)
+	p.runScript(`after 20s; expect  # groupWait is over; whether the switch is down is not known yet`)
 	several(event.ProblemOpened, 0, 0)
 	several(event.ProblemOpened, 51, nodes)
-	p.script(`after 3h; expect pager opened p1+p0  # of p0, under the id of its group, which is that of the first`)
+	p.runScript(`after 3h; expect pager opened p1+p0  # of p0, under the id of its group, which is that of the first`)
 	// It is back, and so is all but three of them: one interval later.
-	p.script(`close p0; after 30s`)
+	p.runScript(`close p0; after 30s`)
 	several(event.ProblemClosed, 4, nodes)
 	withheld := 0
 	var rest []string
@@ -191,7 +191,7 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 		t.Errorf("%d were withheld with the reason", withheld)
 	}
 	p.sent = rest
-	p.script(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
+	p.runScript(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
 }
 
 // TestProblemsOfAHealthyDependencyAreNotified expects the held message about a problem as soon as its dependency is
@@ -199,10 +199,10 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
-	p.script(`open sw 10; open p1 11; after 1h; expect pager opened sw; restart; after 1h; expect`)
+	p.runScript(`open sw 10; open p1 11; after 1h; expect pager opened sw; restart; after 1h; expect`)
 	p.dependencies = func(model.NodeID, model.Source) []route.Dependency { return nil } // an operator removes the dependency
 	p.r.reevaluateAll(p.now)
-	p.script(`after 1m; expect pager opened sw+p1`)
+	p.runScript(`after 1m; expect pager opened sw+p1`)
 
 	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
@@ -214,9 +214,9 @@ func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 		}
 		return present(node, source)
 	}
-	p.script(`open p1 11; after 50s; expect; after 20s; expect pager opened p1  # a minute was enough to notice`)
+	p.runScript(`open p1 11; after 50s; expect; after 20s; expect pager opened p1  # a minute was enough to notice`)
 	seen = p.now.Add(time.Second)
-	p.script(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
+	p.runScript(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
 }
 
 // TestWarningOfADependencyHoldsNoProblem opens a problem whose dependency has status WARNING, and expects its
@@ -226,7 +226,7 @@ func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p.dependOn(10)
 	p.openProblem("sw", 10, model.Critical, model.High)
 	p.open["sw"].Status = model.Warning
-	p.script(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
+	p.runScript(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
 }
 
 // TestDependencyBelowCriticalHoldsNoProblem improves a dependency from CRITICAL to WARNING, and expects the held
@@ -234,10 +234,10 @@ func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 func TestDependencyBelowCriticalHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
-	p.script(`open sw 10; open p1 11; after 10m; expect pager opened sw`)
+	p.runScript(`open sw 10; open p1 11; after 10m; expect pager opened sw`)
 	p.presentStatus = map[string]model.Status{"sw": model.Warning}
 	p.applyTransition(event.StatusChanged, "sw", func(t *event.Transition) {
 		t.Problem, t.Status, t.Received = nil, model.Warning, p.now.UnixNano()
 	})
-	p.script(`after 50s; expect; after 30s; expect pager opened sw+p1; open p2 12; after 2m; expect pager opened sw+p2`)
+	p.runScript(`after 50s; expect; after 30s; expect pager opened sw+p1; open p2 12; after 2m; expect pager opened sw+p2`)
 }

@@ -49,9 +49,9 @@ func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	}
 }
 
-// TestUnknownHostIsNotAStoppedServer examines a server with an unknown host name, and expects a hint about the name.
+// TestUnknownHostNameIsReported examines a server with an unknown host name, and expects a hint about the name.
 // The advice to start the server would be wrong.
-func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
+func TestUnknownHostNameIsReported(t *testing.T) {
 	list := examineAddresses(t.Context(), Target{URL: "https://nosuch..invalid:8443"})
 	f := requireFinding(t, list, "server")
 	if f.Rating != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {

@@ -59,8 +59,8 @@ func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	return w
 }
 
-// FlawAt records an error about a decoded field, with the field's line and column.
-func (d *Decoder) FlawAt(field, hint, format string, args ...any) {
+// AddFlawAt records an error about a decoded field, with the field's line and column.
+func (d *Decoder) AddFlawAt(field, hint, format string, args ...any) {
 	d.recordFlaw(d.places[field], field, hint, format, args...)
 }
 

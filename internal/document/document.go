@@ -46,11 +46,11 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 			r.Flaws = append(r.Flaws, w.Place(check(w.hasField))...)
 		}
 	}
-	Sort(r.Flaws)
+	SortFlaws(r.Flaws)
 	return r.Flaws.Err()
 }
 
-// place is the line and column of a value in a file.
+// place is the line and column of a value in a YAML or JSON file.
 type place struct{ line, column int }
 
 // FieldPlaces has the positions (line and column) of all fields in one decoded document.
@@ -108,8 +108,8 @@ func (w *FieldPlaces) nearestPlace(field string) place {
 	}
 }
 
-// Sort sorts errors about a file by their line and column.
-func Sort(flaws model.Flaws) {
+// SortFlaws sorts errors about a file by their line and column.
+func SortFlaws(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// inner is a struct inside testItem, for tests of decoding. The struct testItem embeds inner.
-type inner struct {
+// innerTestItem is a struct that testItem contains, for tests of decoding. The struct testItem embeds inner.
+type innerTestItem struct {
 	Sum   int        `json:"sum"`
 	Items []testItem `json:"items,omitempty"`
 }
 
 // testItem is a struct with fields of several types for decoding.
 type testItem struct {
-	inner
+	innerTestItem
 	Name string         `json:"name"`
 	Wait model.Duration `json:"wait,omitempty"`
 	Seed uint64         `json:"seed,omitempty"`
@@ -26,7 +26,7 @@ type testItem struct {
 // TestDecodeReportsAllFlaws decodes documents with several errors, and expects all errors in file order. Errors that
 // only follow from another error are left out.
 func TestDecodeReportsAllFlaws(t *testing.T) {
-	check := func(v *inner) func(func(string) bool) model.Flaws {
+	check := func(v *innerTestItem) func(func(string) bool) model.Flaws {
 		return func(written func(string) bool) (list model.Flaws) {
 			for i, it := range v.Items {
 				at := "items[" + string(rune('0'+i)) + "]"
@@ -56,7 +56,7 @@ func TestDecodeReportsAllFlaws(t *testing.T) {
 		`{"items": [{"name": "a", "wait": "2s"}]}`:                            "f:1:26: items[0].wait: too long",
 		"items:\n  - &a {name: a, wait: 2s}\n  - *a":                          "f:2:18: items[0].wait: too long|f:2:18: items[1].wait: too long",
 	} {
-		var v inner
+		var v innerTestItem
 		err := Decode("f", []byte(text), &v, check(&v))
 		got := ""
 		if err != nil {
@@ -66,8 +66,8 @@ func TestDecodeReportsAllFlaws(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}
-	var v inner
-	if err := Decode("f", []byte("items: [{name: a, sum: 3}]"), &v, check(&v)); err != nil || !reflect.DeepEqual(v.Items, []testItem{{inner: inner{Sum: 3}, Name: "a"}}) {
+	var v innerTestItem
+	if err := Decode("f", []byte("items: [{name: a, sum: 3}]"), &v, check(&v)); err != nil || !reflect.DeepEqual(v.Items, []testItem{{innerTestItem: innerTestItem{Sum: 3}, Name: "a"}}) {
 		t.Errorf("%+v %v", v, err)
 	}
 }
@@ -77,7 +77,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("items:\n  - {name: a, sum: 3, wait: 1s, seed: 7}"))
 	f.Add([]byte(`{"items": [{"items": [{"wait": 5}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var v inner
+		var v innerTestItem
 		err := Decode("f", data, &v, func(func(string) bool) model.Flaws { return nil })
 		var flaws model.Flaws
 		if err != nil && (model.ClassOf(err) != model.Invalid || !errors.As(err, &flaws)) {

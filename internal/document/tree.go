@@ -152,9 +152,9 @@ type Reader struct {
 // NewReader returns a reader for a file with the given name. Its errors mention the name.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
-// Flaw records a validation error about a field, with the line and column of the field's value. The hint is the text
+// AddFlaw records a validation error about a field, with the line and column of the field's value. The hint is the text
 // to write.
-func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
+func (r *Reader) AddFlaw(t *Tree, field, hint, format string, args ...any) {
 	r.recordFlaw(t.place, field, hint, format, args...)
 }
 

@@ -68,7 +68,7 @@ func Verify(e *v1.Evidence) Findings {
 	for i := range e.Definitions {
 		d := &e.Definitions[i]
 		if hash := wire.DefinitionHash(d.Bytes); hex.EncodeToString(hash[:]) != d.Hash {
-			v.fault("the definition %s of directive %s was changed", d.Hash, d.Directive)
+			v.recordFault("the definition %s of directive %s was changed", d.Hash, d.Directive)
 			continue
 		}
 		v.definitions[d.Hash] = true
@@ -78,16 +78,16 @@ func Verify(e *v1.Evidence) Findings {
 		case x.Start != nil:
 			v.beginChain(x.Start)
 		case x.Signature != nil:
-			v.signature(x.Signature)
+			v.verifySignature(x.Signature)
 		case x.Run != nil:
-			v.run(x.Run)
+			v.checkRun(x.Run)
 		}
 	}
 	return v.Findings
 }
 
-// fault records one fault that the verification has found.
-func (v *verification) fault(format string, args ...any) {
+// recordFault records one fault that the verification has found.
+func (v *verification) recordFault(format string, args ...any) {
 	v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
 }
 
@@ -98,28 +98,28 @@ func (v *verification) readCertificates() {
 	// The first certificate alone is trusted, because its hash is the one that people compare.
 	switch block, rest := pem.Decode([]byte(v.CA)); {
 	case block == nil || block.Type != "CERTIFICATE" || !roots.AppendCertsFromPEM(pem.EncodeToMemory(block)):
-		v.fault("the evidence has no certificate of a CA")
+		v.recordFault("the evidence has no certificate of a CA")
 	case strings.TrimSpace(string(rest)) != "":
-		v.fault("the evidence has more than one certificate of a CA")
+		v.recordFault("the evidence has more than one certificate of a CA")
 	}
 	for _, text := range v.Certificates {
 		block, _ := pem.Decode([]byte(text))
 		if block == nil {
-			v.fault("a certificate cannot be read")
+			v.recordFault("a certificate cannot be read")
 			continue
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			v.fault("a certificate cannot be read: %v", err)
+			v.recordFault("a certificate cannot be read: %v", err)
 			continue
 		}
 		node, err := pki.NodeOf(cert)
 		if id, parsed := uuid.Parse(v.ID); err != nil || parsed != nil || node != id {
-			v.fault("a certificate is not that of node %s", v.ID)
+			v.recordFault("a certificate is not that of node %s", v.ID)
 			continue
 		}
 		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: cert.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-			v.fault("the CA did not issue a certificate: %v", err)
+			v.recordFault("the CA did not issue a certificate: %v", err)
 			continue
 		}
 		v.keys[sha256.Sum256(block.Bytes)] = cert
@@ -129,12 +129,12 @@ func (v *verification) readCertificates() {
 // beginChain begins a new signed chain of directive runs at a start entry of the evidence.
 func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	if len(x.Link) != policy.LinkBytes {
-		v.fault("the link before run %d has %d bytes", x.Number, len(x.Link))
+		v.recordFault("the link before run %d has %d bytes", x.Number, len(x.Link))
 		return
 	}
 	link := policy.Link(x.Link)
 	if v.begun && x.Reason == "" && link != v.link {
-		v.fault("a run before run %d was changed, added or removed: its link does not follow", x.Number)
+		v.recordFault("a run before run %d was changed, added or removed: its link does not follow", x.Number)
 	}
 	if !v.begun || x.Reason != "" {
 		v.open = 0 // no later signature covers the runs before
@@ -145,8 +145,8 @@ func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	}
 }
 
-// run checks one run of a directive in the evidence, and adds the run to the signed chain.
-func (v *verification) run(x *v1.EvidenceRun) {
+// checkRun checks one run of a directive in the evidence, and adds the run to the signed chain.
+func (v *verification) checkRun(x *v1.EvidenceRun) {
 	at := x.At
 	if x.SignedMs != 0 {
 		at = time.UnixMilli(int64(x.SignedMs)) // a signature covers it, unlike At
@@ -162,13 +162,13 @@ func (v *verification) run(x *v1.EvidenceRun) {
 	hash, err := hex.DecodeString(x.Definition)
 	switch {
 	case err != nil || len(hash) != len(run.Definition):
-		v.fault("the run of %s at %s names no definition", x.Directive, x.At.UTC().Format(time.DateTime))
+		v.recordFault("the run of %s at %s names no definition", x.Directive, x.At.UTC().Format(time.DateTime))
 		return
 	case run.Codes.Check(x.Components) != nil:
-		v.fault("the run of %s at %s has codes that no agent reports", x.Directive, x.At.UTC().Format(time.DateTime))
+		v.recordFault("the run of %s at %s has codes that no agent reports", x.Directive, x.At.UTC().Format(time.DateTime))
 		return
 	case !v.definitions[x.Definition]:
-		v.fault("the run of %s at %s is of a definition that the evidence does not have", x.Directive, x.At.UTC().Format(time.DateTime))
+		v.recordFault("the run of %s at %s is of a definition that the evidence does not have", x.Directive, x.At.UTC().Format(time.DateTime))
 	}
 	copy(run.Definition[:], hash)
 	if v.link = v.link.Next(&run); counts {
@@ -176,11 +176,11 @@ func (v *verification) run(x *v1.EvidenceRun) {
 	}
 }
 
-// signature verifies one signature of the evidence. The signature covers the runs since the previous signature.
-func (v *verification) signature(x *v1.EvidenceSignature) {
+// verifySignature verifies one signature of the evidence. The signature covers the runs since the previous signature.
+func (v *verification) verifySignature(x *v1.EvidenceSignature) {
 	at := time.UnixMilli(int64(x.SignedMs))
 	if len(x.Assignment) != 32 || len(x.Certificate) != 32 || len(x.Signature) != policy.SignatureBytes {
-		v.fault("the signature of run %d has a wrong form", x.Number)
+		v.recordFault("the signature of run %d has a wrong form", x.Number)
 		return
 	}
 	if !v.begun {
@@ -188,18 +188,18 @@ func (v *verification) signature(x *v1.EvidenceSignature) {
 	}
 	cert := v.keys[[32]byte(x.Certificate)]
 	if cert == nil {
-		v.fault("the certificate of the signature of run %d is missing", x.Number)
+		v.recordFault("the certificate of the signature of run %d is missing", x.Number)
 		return
 	}
 	if at.Before(cert.NotBefore) || at.After(cert.NotAfter) {
-		v.fault("run %d is of %s, when its certificate was not valid", x.Number, at.UTC().Format(time.DateTime))
+		v.recordFault("run %d is of %s, when its certificate was not valid", x.Number, at.UTC().Format(time.DateTime))
 		return
 	}
 	end := policy.ChainEnd{Number: x.Number, UnixMs: x.SignedMs, Link: v.link, Assignment: [32]byte(x.Assignment)}
 	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
 	signature := [policy.SignatureBytes]byte(x.Signature)
 	if !ok || !end.Verify(key, &signature) {
-		v.fault("the signature of run %d is wrong: a run before it, or the signature, was changed", x.Number)
+		v.recordFault("the signature of run %d is wrong: a run before it, or the signature, was changed", x.Number)
 		return
 	}
 	v.Signatures++
@@ -209,7 +209,7 @@ func (v *verification) signature(x *v1.EvidenceSignature) {
 	}
 }
 
-// Text says in words how many runs of directives have valid signatures.
+// Text returns a sentence with the number of directive runs that have valid signatures.
 func (f *Findings) Text() string {
 	text := fmt.Sprintf("valid signatures (%d) cover %d of %d runs that differ", f.Signatures, f.Covered, f.Runs)
 	if !f.Last.IsZero() {

@@ -31,7 +31,7 @@ func signedEvidence(t testing.TB) *v1.Evidence {
 	node := uuid.New()
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	csr := testenv.Value(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t)
-	certificate := testenv.Value(authority.IssueNode(csr, node))(t)
+	certificate := testenv.Value(authority.IssueNodeCertificate(csr, node))(t)
 	block, _ := pem.Decode(certificate)
 	sum := sha256.Sum256(block.Bytes)
 	definition := []byte("definition")
@@ -102,9 +102,9 @@ func TestChangesOfEvidenceAreFound(t *testing.T) {
 	}
 }
 
-// TestRunsBeforeTheFirstLinkAreNotCovered inserts a forged run before the signed chain, and expects no signature for
-// that run. No signature may cover the run.
-func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
+// TestRunsBeforeTheSignedChainAreNotSigned inserts a forged run before the signed chain, and expects the run to
+// count as unsigned. No signature may cover the run.
+func TestRunsBeforeTheSignedChainAreNotSigned(t *testing.T) {
 	e := signedEvidence(t)
 	invented := *e.Entries[1].Run
 	e.Entries = append([]v1.EvidenceEntry{{Run: &invented}}, e.Entries...)
@@ -113,9 +113,9 @@ func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
 	}
 }
 
-// TestEachBreakIsReported interrupts the signed chain of runs with a reason, and expects the interruption among the
+// TestInterruptedChainIsReported interrupts the signed chain of runs with a reason, and expects the interruption among the
 // findings.
-func TestEachBreakIsReported(t *testing.T) {
+func TestInterruptedChainIsReported(t *testing.T) {
 	e := signedEvidence(t)
 	e.Entries[0].Start.Reason, e.Entries[0].Start.SignedMs = "runs before it are missing", 1
 	if found := Verify(e); len(found.Breaks) != 1 {

@@ -141,9 +141,9 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 // notSpace lists the characters that \S matches, as ranges for a character class.
 const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
 
-// expandNotSpace replaces \S in the character classes of a regular expression by character ranges. The interpreter's
+// expandNonSpaceClass replaces \S in the character classes of a regular expression by character ranges. The interpreter's
 // linear-time engine knows \S only outside of classes.
-func expandNotSpace(pattern string) string {
+func expandNonSpaceClass(pattern string) string {
 	if !strings.Contains(pattern, `\S`) {
 		return pattern
 	}
@@ -211,7 +211,7 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 			_, err = compileFunction(functionHead, l.Source, false)
 		}
 		if err != nil {
-			return "", model.Errorf(model.ClassOf(err), "library %s: %w", l.Name, err)
+			return "", model.Errorf(model.ClassOf(err), "JavaScript library %s: %w", l.Name, err)
 		}
 		b.WriteString(declareAssignedVariables(alone.Body))
 		b.WriteString(l.Source)
@@ -264,7 +264,7 @@ func (k *syntaxChecker) checkNode(n ast.Node) {
 	case *ast.Identifier, *ast.StringLiteral, *ast.NumberLiteral:
 		k.at = n.Idx0()
 	case *ast.RegExpLiteral:
-		k.at, n.Pattern = n.Idx, expandNotSpace(n.Pattern)
+		k.at, n.Pattern = n.Idx, expandNonSpaceClass(n.Pattern)
 		if err := checkPattern(n.Pattern); err != nil && k.err == nil {
 			k.err = errorAt(k.expression, n.Idx, "%w", err)
 		}

@@ -30,7 +30,7 @@ type Filter struct {
 func New(action Action, expressions []string, when func(time.Time) bool, libraries ...Library) (*Filter, error) {
 	f := &Filter{action: action, when: when}
 	if action != Allow && action != Deny {
-		return nil, model.Errorf(model.Invalid, "action %q is neither allow nor deny", action)
+		return nil, model.Errorf(model.Invalid, "filter action %q is neither allow nor deny", action)
 	}
 	if len(expressions) == 0 {
 		return nil, model.Errorf(model.Invalid, "a filter needs at least one expression")

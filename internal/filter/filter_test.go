@@ -17,7 +17,7 @@ func eventTime() time.Time { return time.Unix(1520275913, 0) }
 // failingEvent returns the Sensu form of a CRITICAL event, as input for expressions in tests
 func failingEvent() map[string]any {
 	at := eventTime()
-	s := &Subject{
+	s := &ConversionInput{
 		Event: &model.Event{Namespace: "default", Node: "web1", Check: "disk-root", Status: model.Critical, Output: "CRITICAL: 97% used\n",
 			Executed: at, Received: at, History: []model.Status{0, 2, 2, 2}, Occurrences: 3, Watermark: 3, State: "failing"},
 		Entity: Entity{Labels: map[string]string{"env": "production", "region": "eu-west-1"}, Groups: []string{"linux", "web"}},
@@ -124,9 +124,9 @@ func TestFailingExpressionsExplainWhy(t *testing.T) {
 	}
 }
 
-// TestSandboxReachesNoHost runs expressions that try to leave the JavaScript sandbox, and expects an error from each.
+// TestSandboxCannotBeLeft runs expressions that try to leave the JavaScript sandbox, and expects an error from each.
 // The expressions access the host, run text as code, or change later evaluations.
-func TestSandboxReachesNoHost(t *testing.T) {
+func TestSandboxCannotBeLeft(t *testing.T) {
 	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
 		p, err := Compile("typeof " + name + " === 'undefined'")
 		if err != nil {
@@ -171,7 +171,7 @@ func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	}
 	itself := map[string]any{}
 	itself["event"] = itself
-	if _, err := p.Run(t.Context(), itself, eventTime()); err == nil || !strings.Contains(err.Error(), "levels, or contains itself") {
+	if _, err := p.Run(t.Context(), itself, eventTime()); err == nil || !strings.Contains(err.Error(), "levels of nesting, or contains itself") {
 		t.Error(err)
 	}
 }
@@ -340,7 +340,7 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 		{"if (event.check.status == 0) { return '' }\nfor (var k in event) { if (k != 'timestamp') { delete event[k] } }", `{"timestamp":1520275913}`, ""},
 		{"return ''", "", ""},
 		{"return new Date(0)", `"1970-01-01T00:00:00.000Z"`, ""},
-		{"event.self = event", "", "levels, or contains itself"},
+		{"event.self = event", "", "levels of nesting, or contains itself"},
 		{"throw 'no'", "", "no"},
 		{"return nothing.there", "", "nothing is not defined"},
 		{"for (;;) {}", "", "longer than 100ms"},

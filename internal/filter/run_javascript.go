@@ -57,7 +57,7 @@ func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s
 		s.runtime.SetRandSource(s.random)
 	}
 	s.late.Store(false)
-	value, err := s.copyIn(event, 0)
+	value, err := s.copyToJavaScript(event, 0)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,10 @@ func explainFailure(err error) error {
 	return model.Errorf(model.Invalid, "the expression failed: %w", err)
 }
 
-// copyIn copies a Go value into the JavaScript interpreter, so that expressions cannot change the event itself.
-func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
+// copyToJavaScript copies a Go value into the JavaScript interpreter, so that expressions cannot change the event itself.
+func (s *sandbox) copyToJavaScript(v any, depth int) (goja.Value, error) {
 	if depth > maxEventDepth {
-		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxEventDepth)
+		return nil, model.Errorf(model.Invalid, "the event has more than %d levels of nesting, or contains itself", maxEventDepth)
 	}
 	switch v := v.(type) {
 	case nil:
@@ -134,7 +134,7 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	case map[string]any:
 		o := s.runtime.NewObject()
 		for name, field := range v {
-			value, err := s.copyIn(field, depth+1)
+			value, err := s.copyToJavaScript(field, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -144,9 +144,9 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 		}
 		return o, nil
 	case map[string]string:
-		return s.copyIn(anyMap(v), depth)
+		return s.copyToJavaScript(anyMap(v), depth)
 	case []any:
-		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.copyIn(v[i], depth+1) })
+		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.copyToJavaScript(v[i], depth+1) })
 	case []string:
 		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
 	}
@@ -283,7 +283,7 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 // encodeJSON encodes a value of the JavaScript interpreter as JSON without running JavaScript.
 func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	room := MaxMutated
-	plain, err := s.copyOut(v, 0, &room)
+	plain, err := s.copyFromJavaScript(v, 0, &room)
 	if err != nil {
 		return nil, err
 	}
@@ -294,11 +294,11 @@ func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// copyOut copies a value from the JavaScript interpreter to Go, with the rules of JSON.stringify. It does not call the
+// copyFromJavaScript copies a value from the JavaScript interpreter to Go, with the rules of JSON.stringify. It does not call the
 // script's toJSON. room is the approximate number of bytes that the output may still have.
-func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
+func (s *sandbox) copyFromJavaScript(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxEventDepth {
-		return nil, model.Errorf(model.Invalid, "the value has more than %d levels, or contains itself", maxEventDepth)
+		return nil, model.Errorf(model.Invalid, "the value has more than %d levels of nesting, or contains itself", maxEventDepth)
 	}
 	if *room -= 8; *room < 0 {
 		return nil, model.Errorf(model.TooLarge, "the value as JSON would have more than %d bytes", MaxMutated)
@@ -336,7 +336,7 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 		list := make([]any, n)
 		for i := range list {
 			var err error
-			if list[i], err = s.copyOut(o.Get(s.runtime.ToValue(i).String()), depth+1, room); err != nil {
+			if list[i], err = s.copyFromJavaScript(o.Get(s.runtime.ToValue(i).String()), depth+1, room); err != nil {
 				return nil, err
 			}
 		}
@@ -349,7 +349,7 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 			continue
 		}
 		*room -= len(name)
-		plain, err := s.copyOut(field, depth+1, room)
+		plain, err := s.copyFromJavaScript(field, depth+1, room)
 		if err != nil {
 			return nil, err
 		}

@@ -99,20 +99,20 @@ func (s *sandbox) restrictBuiltins(script bool) error {
 		}
 	}
 	for path, names := range allowedBuiltins() {
-		if err := keepProperties(objects[path], names); err != nil {
+		if err := removeOtherProperties(objects[path], names); err != nil {
 			return err
 		}
 	}
 	s.boundBuiltins(objects)
 	s.addClock(global)
-	if err := keepProperties(global, globals); err != nil {
+	if err := removeOtherProperties(global, globals); err != nil {
 		return err
 	}
 	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.checkRightOperand), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
 		return err
 	}
 	if script {
-		objects["Zabbix"] = s.addZabbix(global)
+		objects["Zabbix"] = s.addZabbixFunctions(global)
 	}
 	objects["RegExp"], objects["global"] = global.Get("RegExp").ToObject(s.runtime), global
 	for _, o := range objects {
@@ -130,8 +130,8 @@ func (s *sandbox) restrictBuiltins(script bool) error {
 	return nil
 }
 
-// keepProperties removes all other properties of a built-in JavaScript object than the named properties.
-func keepProperties(o *goja.Object, names string) error {
+// removeOtherProperties removes all properties of a built-in JavaScript object except the named properties.
+func removeOtherProperties(o *goja.Object, names string) error {
 	stays := map[string]bool{}
 	for _, name := range strings.Fields(names) {
 		stays[name] = true
@@ -386,7 +386,7 @@ func (s *sandbox) boundPatterns(prototype *goja.Object) {
 			panic(s.runtime.NewTypeError("a regular expression can only have the flags g, i and m"))
 		}
 		if source, ok := call.Argument(0).(goja.String); ok {
-			call.Arguments[0] = s.runtime.ToValue(expandNotSpace(source.String()))
+			call.Arguments[0] = s.runtime.ToValue(expandNonSpaceClass(source.String()))
 		}
 		if err := checkPattern(call.Argument(0).String()); err != nil {
 			panic(s.runtime.NewTypeError(err.Error()))

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject has an event of Muster and all other data for its conversion to a Sensu event.
-type Subject struct {
+// ConversionInput has an event of Muster and all other data for its conversion to a Sensu event.
+type ConversionInput struct {
 	Event         *model.Event
 	ID            string // id of this event
 	Entity        Entity
@@ -58,7 +58,7 @@ type Run struct{ Executed, Status uint32 } // s since 1970, exit code
 
 // SensuEvent converts an event of Muster to a Sensu event (a JSON object). Handlers and mutators receive this object.
 // Times and durations are in seconds. Node and groups are entity and subscriptions.
-func SensuEvent(s *Subject) map[string]any {
+func SensuEvent(s *ConversionInput) map[string]any {
 	e := s.Event
 	event := map[string]any{
 		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received), "sequence": s.Sequence,
@@ -75,13 +75,13 @@ func SensuEvent(s *Subject) map[string]any {
 		}
 	}
 	if len(e.Values) > 0 {
-		event["metrics"] = map[string]any{"handlers": orNil(metricHandlers(s.Check.Pipelines)), "points": SensuPoints(e)}
+		event["metrics"] = map[string]any{"handlers": emptyToNil(metricHandlers(s.Check.Pipelines)), "points": SensuPoints(e)}
 	}
 	return event
 }
 
 // ForExpressions returns a Sensu event with additional fields, such as is_incident, for filter expressions.
-func ForExpressions(s *Subject, event map[string]any) map[string]any {
+func ForExpressions(s *ConversionInput, event map[string]any) map[string]any {
 	out := maps.Clone(event)
 	out["metadata"] = map[string]any{"namespace": s.Event.Namespace, "labels": map[string]string{}, "annotations": map[string]string{}}
 	maps.Copy(out, out["metadata"].(map[string]any))
@@ -130,7 +130,7 @@ func decodeReported(entity []byte) (reported reportedEntity) {
 
 // sensuEntity converts an event's node to a Sensu entity. It takes the entity that the agent reported, with declared
 // labels, annotations and groups.
-func sensuEntity(s *Subject) map[string]any {
+func sensuEntity(s *ConversionInput) map[string]any {
 	n := &s.Entity
 	var reported reportedEntity
 	out := map[string]any{}
@@ -196,7 +196,7 @@ func plainEntity(n *Entity) map[string]any {
 }
 
 // sensuCheck converts an event's check, with its result, to the JSON object of a Sensu check
-func sensuCheck(s *Subject) map[string]any {
+func sensuCheck(s *ConversionInput) map[string]any {
 	e, c := s.Event, &s.Check
 	definition := c.CheckDefinition
 	if definition == nil {
@@ -257,7 +257,7 @@ func sensuCheck(s *Subject) map[string]any {
 
 // subscriptionsOf converts a node's groups to the subscriptions of a Sensu agent. It restores the upper and lower case
 // that the agent reported.
-func (s *Subject) subscriptionsOf(groups []string) (list []string) {
+func (s *ConversionInput) subscriptionsOf(groups []string) (list []string) {
 	runner := s.Runner
 	if runner == nil {
 		runner = s.Entity.Reported
@@ -289,11 +289,11 @@ func sensuCheckConfig(c *model.CheckDefinition, groups []string) map[string]any 
 		references = append(references, map[string]any{"name": name, "type": "Pipeline", "api_version": "core/v2"})
 	}
 	out := map[string]any{
-		"handlers": nonNil(append(handlers, c.Handlers...)), "pipelines": references, "subscriptions": nonNil(groups), "publish": true, "round_robin": c.RoundRobin,
+		"handlers": nilToEmpty(append(handlers, c.Handlers...)), "pipelines": references, "subscriptions": nilToEmpty(groups), "publish": true, "round_robin": c.RoundRobin,
 		"interval": wholeSeconds(c.Interval), "ttl": wholeSeconds(c.TTL), "timeout": wholeSeconds(c.Timeout), "stdin": c.StdinEvent, "subdue": nil,
 		"high_flap_threshold": c.FlapStart, "low_flap_threshold": c.FlapEnd, "proxy_entity_name": "", "scheduler": "memory",
-		"output_metric_format": "", "output_metric_handlers": orNil(metricHandlers(c.Pipelines)), "env_vars": orNil(environment(c.Env)),
-		"runtime_assets": orNil(assetNames(c)), "secrets": orNil(sensuSecrets(c)), "check_hooks": orNil(sensuHookLists(c)),
+		"output_metric_format": "", "output_metric_handlers": emptyToNil(metricHandlers(c.Pipelines)), "env_vars": emptyToNil(environment(c.Env)),
+		"runtime_assets": emptyToNil(assetNames(c)), "secrets": emptyToNil(sensuSecrets(c)), "check_hooks": emptyToNil(sensuHookLists(c)),
 	}
 	switch {
 	case c.RoundRobin:
@@ -399,7 +399,7 @@ func SensuThresholds(thresholds []model.Threshold) (list []any) {
 			}
 		}
 		missing, _ := model.ParseStatus(t.Missing)
-		list = append(list, map[string]any{"name": t.Metric, "tags": orNil(SensuTags(t.Tags)), "thresholds": rules, "null_status": int(missing)})
+		list = append(list, map[string]any{"name": t.Metric, "tags": emptyToNil(SensuTags(t.Tags)), "thresholds": rules, "null_status": int(missing)})
 	}
 	return list
 }
@@ -414,7 +414,7 @@ func SensuTags(tags map[string]string) (list []any) {
 
 // sensuHistory converts the past results of an event to Sensu's JSON format. Entries without a recorded run have no
 // time.
-func sensuHistory(s *Subject) []any {
+func sensuHistory(s *ConversionInput) []any {
 	history := make([]any, len(s.Event.History))
 	unrecorded := len(history) - len(s.Runs)
 	for i, status := range s.Event.History {
@@ -440,7 +440,7 @@ func sensuExecuted(e *model.Event) int64 {
 }
 
 // statusBefore returns the status before the event's last result. ok is false if that status is unknown.
-func statusBefore(s *Subject) (model.Status, bool) {
+func statusBefore(s *ConversionInput) (model.Status, bool) {
 	if s.Before != nil {
 		return *s.Before, true
 	}
@@ -463,7 +463,7 @@ func SensuPoints(e *model.Event) []any {
 		if at.IsZero() {
 			at = e.Executed
 		}
-		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": orNil(SensuTags(v.Tags))}
+		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": emptyToNil(SensuTags(v.Tags))}
 	}
 	return points
 }
@@ -523,16 +523,16 @@ func setNonEmpty[T any](out map[string]any, name string, list []T) {
 	}
 }
 
-// orNil replaces an empty list by nil, which becomes null in JSON as in Sensu.
-func orNil[T any](list []T) any {
+// emptyToNil replaces an empty list by nil, which becomes null in JSON as in Sensu.
+func emptyToNil[T any](list []T) any {
 	if len(list) == 0 {
 		return nil
 	}
 	return list
 }
 
-// nonNil replaces a nil list by an empty list, which becomes [] in JSON as in Sensu.
-func nonNil[T any](list []T) []T {
+// nilToEmpty replaces a nil list by an empty list, which becomes [] in JSON as in Sensu.
+func nilToEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}

@@ -21,15 +21,15 @@ func recordedEvents(t *testing.T) map[string]map[string]any {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var e map[string]any
 		testenv.NoError(t, json.Unmarshal(lines.Bytes(), &e))
-		name, _ := pathOf(e, "check", "metadata", "name").(string)
+		name, _ := valueAtPath(e, "check", "metadata", "name").(string)
 		events[name] = e
 	}
 	return events
 }
 
-// pathOf returns the value at a path of names in nested JSON objects. It returns nil if an object on the path is
+// valueAtPath returns the value at a path of names in nested JSON objects. It returns nil if an object on the path is
 // missing.
-func pathOf(v any, names ...string) any {
+func valueAtPath(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
 		v = object[name]
@@ -47,23 +47,23 @@ func reportedEntityOf(t *testing.T, event map[string]any) []byte {
 			entity[name] = value
 		}
 	}
-	entity["labels"], entity["annotations"] = pathOf(event, "entity", "metadata", "labels"), pathOf(event, "entity", "metadata", "annotations")
+	entity["labels"], entity["annotations"] = valueAtPath(event, "entity", "metadata", "labels"), valueAtPath(event, "entity", "metadata", "annotations")
 	return testenv.Value(json.Marshal(entity))(t)
 }
 
-// TestSensuEventEqualsTheBackends compares Sensu events made by Muster with recorded events of a real sensu-backend
+// TestSensuEventsEqualThoseOfSensuBackend compares Sensu events made by Muster with recorded events of a real sensu-backend
 // 6.9.2. The keys that differ on purpose stand in docs/parity/sensu.md.
-func TestSensuEventEqualsTheBackends(t *testing.T) {
+func TestSensuEventsEqualThoseOfSensuBackend(t *testing.T) {
 	recorded := recordedEvents(t)
-	at := func(e map[string]any) time.Time { return time.Unix(int64(pathOf(e, "timestamp").(float64)), 0) }
+	at := func(e map[string]any) time.Time { return time.Unix(int64(valueAtPath(e, "timestamp").(float64)), 0) }
 	thirty := 30.0
 	full, small, proxy, registration := recorded["full"], recorded["small"], recorded["prox"], recorded["registration"]
 	delete(registration, "id") // it has none in Sensu
-	for name, subject := range map[string]*Subject{
+	for name, subject := range map[string]*ConversionInput{
 		"full": {
 			Event: &model.Event{
 				Namespace: "default", Node: "web_01", Check: "full", Status: model.Unknown, Output: "DISK OK | used=41;80;90\n", State: "failing", Executed: at(full), Received: at(full),
-				Duration: model.Duration(pathOf(full, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
+				Duration: model.Duration(valueAtPath(full, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
 				Hooks:  []model.HookResult{{Name: "look", Status: model.Unknown, Output: "hooked", ExitCode: 7, Duration: model.Duration(5240640)}},
 				Values: []model.Value{{Name: "used", Value: 41, Tags: map[string]string{"t": "v"}}},
 			},
@@ -83,7 +83,7 @@ func TestSensuEventEqualsTheBackends(t *testing.T) {
 		"small": {
 			Event: &model.Event{
 				Namespace: "default", Node: "web_01", Check: "small", Status: model.Unknown, Output: "line1\nline2\n", State: "failing", Executed: at(small), Received: at(small),
-				Duration: model.Duration(pathOf(small, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
+				Duration: model.Duration(valueAtPath(small, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
 			},
 			Check: Check{CheckDefinition: &model.CheckDefinition{
 				Command: &model.Command{Shell: "cat /dev/null; printf 'line1\nline2\n'; exit 255"}, Interval: 3 * time.Second, Pipelines: []string{"sensu-rec"}, MaxOutput: model.DefaultOutputBytes,
@@ -93,7 +93,7 @@ func TestSensuEventEqualsTheBackends(t *testing.T) {
 		"prox": {
 			Event: &model.Event{
 				Namespace: "default", Node: "sw1", Check: "prox", Output: "Web_01\n", State: "passing", Executed: at(proxy), Received: at(proxy), LastOK: at(proxy),
-				Duration: model.Duration(pathOf(proxy, "check", "duration").(float64) * 1e9), History: []model.Status{0}, Occurrences: 1, Watermark: 1,
+				Duration: model.Duration(valueAtPath(proxy, "check", "duration").(float64) * 1e9), History: []model.Status{0}, Occurrences: 1, Watermark: 1,
 			},
 			Check: Check{CheckDefinition: &model.CheckDefinition{
 				Command: &model.Command{Shell: "echo {{ .name }}"}, Cron: "* * * * *", TimeZone: "UTC", Pipelines: []string{"sensu-rec"},

@@ -60,7 +60,7 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 		}
 		switch {
 		case goja.IsUndefined(result):
-			return model.Errorf(model.Invalid, "undefined return value")
+			return model.Errorf(model.Invalid, "the script returned undefined: expected a text, number, boolean or null")
 		case goja.IsNull(result):
 			return nil
 		}
@@ -78,9 +78,9 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 	return text, ok, err
 }
 
-// addZabbix adds the functions that Zabbix provides to its JavaScript scripts, without side effects. These are btoa,
+// addZabbixFunctions adds the functions that Zabbix provides to its JavaScript scripts, without side effects. These are btoa,
 // atob, md5, sha256 and Zabbix.log, which does nothing. It returns the object Zabbix.
-func (s *sandbox) addZabbix(global *goja.Object) *goja.Object {
+func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 	for name, f := range map[string]func(string) (string, error){
 		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },
 		"atob": func(text string) (string, error) {

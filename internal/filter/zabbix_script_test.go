@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestScript runs Zabbix preprocessing scripts (JavaScript), and compares the results
-func TestScript(t *testing.T) {
+// TestZabbixScriptResults runs Zabbix preprocessing scripts (JavaScript), and compares the results
+func TestZabbixScriptResults(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	for _, c := range []struct{ body, value, want string }{
 		{"return value.length", "four", "4"},
@@ -23,7 +23,7 @@ func TestScript(t *testing.T) {
 		{"return null", "", "(null)"},
 		{"return true", "", "true"},
 		{"return new Date().getTime()", "", "1700000000000"},
-		{"var a", "", "error: undefined return value"},
+		{"var a", "", "error: the script returned undefined: expected a text, number, boolean or null"},
 		{"return [1]", "", "error: the script returned an object, not a text: return JSON.stringify(…) of the object"},
 		{"return unknown", "", "error: the expression failed: unknown is not defined"},
 		{"return new HttpRequest()", "", "error: the expression failed: HttpRequest is not defined"},

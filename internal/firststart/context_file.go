@@ -52,8 +52,9 @@ func adminGrants(users *access.Service) access.Grants {
 	return g
 }
 
-// sameServer reports whether a saved login belongs to the server whose login is `now`. An equal address is not enough:
-// another data folder is another server. Equal CA and tokens are not enough: a copy of the data folder has them, too.
+// sameServer reports whether a saved login belongs to the server to which the given new login belongs. An equal
+// address is not enough: another data folder is another server. Equal CA and tokens are not enough: a copy of
+// the data folder has them, too.
 func sameServer(users *access.Service, c, now *client.Context) bool {
 	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
 		return false

@@ -42,8 +42,9 @@ func ServerActor(reason string) intent.Actor {
 	return intent.Actor{User: "server", Address: "local", Message: reason}
 }
 
-// ApplyStarter declares the default checks of muster up. It does so only on a server that has never had a check.
-func ApplyStarter(ctx context.Context, service *intent.Service) error {
+// ApplyDefaultChecks declares the default checks that the command muster up creates. It does so only on a
+// server that has never had a check.
+func ApplyDefaultChecks(ctx context.Context, service *intent.Service) error {
 	changes, err := service.Store().Changes(ctx, 0, 1000)
 	if err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStarterSetEqualsExample expects the default checks of muster up to equal the example in the documentation
-func TestStarterSetEqualsExample(t *testing.T) {
+// TestDefaultChecksEqualExample expects the default checks of muster up to equal the example in the documentation
+func TestDefaultChecksEqualExample(t *testing.T) {
 	const example = "../../docs/examples/starter.yaml"
 	got, err := os.ReadFile(example)
 	if err != nil || !bytes.Equal(got, starter) {

@@ -16,6 +16,6 @@
 // guards the list, Follower.mu the state that State returns. Neither is held during a read or
 // write.
 //
-// Start reading at follower_set.go, then follower.go (the loop), result_reader.go (the journal), json_line.go
+// Start reading at result_stream_set.go, then result_stream.go (the loop), result_reader.go (the journal), json_line.go
 // (the bytes), connection_pool.go (the connections), cursor_file.go (the file of cursors).
 package follow

@@ -67,8 +67,8 @@ func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 // Revision returns the revision of the declared resources. Each call of change increases the revision.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
-// Judgement returns a check definition with one result per minute for any id
-func (d *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+// CheckDefinition returns a check definition with one result per minute for any id
+func (d *testDirectory) CheckDefinition(id model.DefinitionID, _ string) *model.CheckDefinition {
 	if c := model.BuiltinDefinitionOf(id); c != nil {
 		return c
 	}
@@ -82,8 +82,8 @@ func (d *testDirectory) Shadow(namespace string) bool {
 	return d.shadow[namespace]
 }
 
-// Streams returns the test's handlers that receive every result.
-func (d *testDirectory) Streams() map[route.Name]*model.HandlerSpec {
+// StreamHandlers returns the test's handlers that receive every result.
+func (d *testDirectory) StreamHandlers() map[route.Name]*model.HandlerSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.streams)
@@ -117,7 +117,9 @@ type testServer struct {
 // newTestServer returns a test server with an in-memory journal and no handlers
 func newTestServer(t testing.TB) *testServer {
 	r := &testServer{t: t, fs: memfs.New(), directory: &testDirectory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
-	r.view = event.New(shard.New(shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return r.directory.Judgement(id, "").Seal() }, Workers: 2}), event.Options{})
+	r.view = event.New(shard.New(shard.Options{Definitions: func(id model.DefinitionID) *model.Definition {
+		return r.directory.CheckDefinition(id, "").ToDefinition()
+	}, Workers: 2}), event.Options{})
 	r.log = testenv.Value(journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}))(t)
 	testenv.NoError(t, r.fs.MkdirAll("d"))
 	ctx, end := context.WithCancel(context.Background())

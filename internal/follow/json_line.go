@@ -75,7 +75,7 @@ type streamedResult struct {
 	number   uint64
 	ranBy    *nodeText
 	extra    []byte
-	verdict  event.Verdict
+	verdict  event.ResultState
 	isNewest bool
 }
 
@@ -118,7 +118,7 @@ func appendLine(dst []byte, r *streamedResult) []byte {
 }
 
 // appendEvent appends the state of the event after the result to a JSON line.
-func appendEvent(dst []byte, s *event.Verdict) []byte {
+func appendEvent(dst []byte, s *event.ResultState) []byte {
 	state := "passing"
 	switch {
 	case s.Flapping:
@@ -232,11 +232,11 @@ type Directory interface {
 	route.Directory
 	// Revision returns a number that changes whenever any other method would return another answer.
 	Revision() int64
-	Judgement(id model.DefinitionID, instance string) *model.CheckDefinition
+	CheckDefinition(id model.DefinitionID, instance string) *model.CheckDefinition
 	// Shadow reports whether a namespace has notifications: shadow, so that no results of its nodes are sent.
 	Shadow(namespace string) bool
-	// Streams returns the handlers with stream.results: all.
-	Streams() map[route.Name]*model.HandlerSpec
+	// StreamHandlers returns the handlers with stream.results: all.
+	StreamHandlers() map[route.Name]*model.HandlerSpec
 }
 
 // nameCache caches the JSON texts that describe nodes and checks in lines, until a declared resource changes.
@@ -323,7 +323,7 @@ func (w *nameCache) checkText(id model.DefinitionID) *checkText {
 		return c
 	}
 	var c *checkText
-	if definition := w.directory.Judgement(id, ""); definition != nil {
+	if definition := w.directory.CheckDefinition(id, ""); definition != nil {
 		c = &checkText{id: definition.Unit, severities: definition.Severities}
 		ns, name, ok := w.directory.SourceName(model.CheckSource(definition.Unit))
 		if !ok {
@@ -342,7 +342,7 @@ func (w *nameCache) selectsResult(r *streamedResult) bool {
 		return r.node.selected
 	}
 	if r.node.problem == nil {
-		r.node.problem = route.Describe(w.directory, r.nodeID, model.CheckSource(r.check.id), r.status, 0)
+		r.node.problem = route.NewProblem(w.directory, r.nodeID, model.CheckSource(r.check.id), r.status, 0)
 	}
 	p := r.node.problem
 	p.Source.Name, p.Status, p.Severity = r.check.name, r.status, r.check.severities[r.status&3]

@@ -28,7 +28,7 @@ func sampleResult(t testing.TB) *streamedResult {
 		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.nodeText(12), ranBy: w.nodeText(20), check: w.checkText(firstTestDefinition),
 		status: model.Critical, output: []byte("disk \"97%\" full\t\x01\xff"), duration: 1250, key: wire.StreamKey{Stream: 9, Lane: wire.Backlog}, number: 321,
 		extra:    wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "/", Value: 97.5, Tags: map[string]string{"b": "2", "a": "1"}, At: time.Unix(0, at)}, {Name: "n", Value: 3}}}),
-		isNewest: true, verdict: event.Verdict{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
+		isNewest: true, verdict: event.ResultState{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
 	}
 }
 

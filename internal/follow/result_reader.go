@@ -10,17 +10,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is the interface by which readers get the computed state of an event. Type *event.View implements it for the
-// readers of results (followers). They need the state of an event after a result
-type View interface {
-	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
+// EventStates is the interface by which readers of results look up the present state of an event. Type
+// *event.View implements it for the readers of results (followers). They need the state of an event after a
+// result
+type EventStates interface {
+	StateAfterResult(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.ResultState, bool)
 	Applied() journal.Position
 }
 
 // resultReader decodes the results in commits of the journal.
 type resultReader struct {
 	names        *nameCache
-	view         View
+	view         EventStates
 	log          *slog.Logger
 	record       wire.Record
 	batch        wire.BatchReader
@@ -111,7 +112,7 @@ func (x *resultReader) selectResult(definition model.DefinitionID) {
 		case r.node.shadow:
 			x.shadow++
 		case x.names.selectsResult(r):
-			r.verdict, r.isNewest = x.view.VerdictOn(r.nodeID, r.check.id, uint64(r.key.Stream), r.number, r.received)
+			r.verdict, r.isNewest = x.view.StateAfterResult(r.nodeID, r.check.id, uint64(r.key.Stream), r.number, r.received)
 			x.handleResult(r)
 		}
 	}

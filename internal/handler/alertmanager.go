@@ -29,8 +29,8 @@ type alert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// alertmanager posts an alert to every member of an Alertmanager cluster, as Prometheus does.
-func (o *Sender) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
+// sendToAlertmanager posts an alert to every member of an Alertmanager cluster, as Prometheus does.
+func (o *Sender) sendToAlertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
 	opened := m.Note
 	if m.Note.Kind != Opened && m.Opened != nil {
 		var err error

@@ -72,15 +72,15 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	if c.By = strings.Join(strings.Fields(body.Cut(c.By, maxPersonName)), " "); c.By == "" {
 		c.By = "somebody"
 	}
-	c.By += " (" + Service(spec) + ")"
+	c.By += " (" + CallbackService(spec) + ")"
 	c.Incident = c.Problem
 	c.Problem, _, _ = strings.Cut(c.Incident, ".")
 	return c, nil
 }
 
-// Service returns the name of the external service, such as PagerDuty, that calls Muster back for a handler. It is ""
+// CallbackService returns the name of the external service, such as PagerDuty, that calls Muster back for a handler. It is ""
 // if no service sends callbacks.
-func Service(spec *model.HandlerSpec) string {
+func CallbackService(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:
 	case spec.PagerDuty != nil:

@@ -19,9 +19,9 @@ const (
 	slackText    = 4000 // recommended for the text of a message
 )
 
-// slack returns the request for an incoming webhook of Slack, with blocks in a coloured attachment
+// newSlackRequest returns the request for an incoming webhook of Slack, with blocks in a coloured attachment
 // (api.slack.com/messaging/webhooks).
-func slack(s *model.Slack, m *Message, w *messageText) *request {
+func newSlackRequest(s *model.Slack, m *Message, w *messageText) *request {
 	block := func(kind, format, text string) jsonObject {
 		return jsonObject{{"type", kind}, {"text", jsonObject{{"type", format}, {"text", text}}}}
 	}
@@ -29,22 +29,22 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 	blocks := []jsonObject{block("header", "plain_text", body.Cut(w.title, slackHeader))}
 	var facts strings.Builder
 	for _, f := range w.facts {
-		facts.WriteString("*" + f[0] + "*  " + slackEscape(f[1]) + "\n")
+		facts.WriteString("*" + f[0] + "*  " + escapeSlack(f[1]) + "\n")
 	}
 	blocks = append(blocks, section(body.Cut(facts.String(), slackSection)))
 	for _, text := range w.fixedWidthTexts() {
-		blocks = append(blocks, section(fencedText(slackEscape(text), slackSection)))
+		blocks = append(blocks, section(fencedText(escapeSlack(text), slackSection)))
 	}
 	if w.link != "" {
-		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
+		blocks = append(blocks, section("<"+escapeSlack(w.link)+"|the problem in Muster>"))
 	}
-	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // phones show this text
+	message := jsonObject{{"text", body.Cut(escapeSlack(w.title), slackText)}, // phones show this text
 		{"attachments", []jsonObject{{{"color", w.color.hex()}, {"blocks", blocks}}}}}
 	return &request{kind: "slack", secretURL: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
-// slackEscape escapes a text so that Slack interprets no mention and no link.
-func slackEscape(s string) string {
+// escapeSlack escapes a text so that Slack interprets no mention and no link.
+func escapeSlack(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
@@ -57,8 +57,8 @@ func fencedText(s string, n int) string {
 // teamsMessage is the largest body of a request; Teams refuses more than about 28 KB.
 const teamsMessage = 25_000
 
-// teams returns the request with an Adaptive Card for a Teams workflow.
-func teams(t *model.MSTeams, m *Message, w *messageText) *request {
+// newTeamsRequest returns the request with an Adaptive Card for a Teams workflow.
+func newTeamsRequest(t *model.MSTeams, m *Message, w *messageText) *request {
 	output, facts := w.output, w.facts
 	card := encodeJSON(teamsCard(w, facts, output))
 	for len(card) > teamsMessage && len(output) > len(body.Mark) {
@@ -69,7 +69,7 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d more labels", len(w.facts)-n)})
 		card = encodeJSON(teamsCard(w, facts, output))
 	}
-	return &request{kind: "teams", secretURL: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
+	return &request{kind: "teams", secretURL: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefusal}
 }
 
 // teamsCard returns a Microsoft Teams card (Adaptive Card) with the message. Teams interprets no Markdown in text
@@ -103,8 +103,8 @@ func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
-// teamsRefused returns an error if a Teams workflow refuses a message in spite of a successful HTTP status.
-func teamsRefused(answer string) error {
+// teamsRefusal returns an error if a Teams workflow refuses a message in spite of a successful HTTP status.
+func teamsRefusal(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
 		return errors.New("teams answered: " + answer)
 	}
@@ -114,9 +114,9 @@ func teamsRefused(answer string) error {
 // mattermostText is the longest text of an attachment; a post has at most 16,383 characters.
 const mattermostText = 7600
 
-// mattermost returns the request for an incoming webhook of Mattermost
+// newMattermostRequest returns the request for an incoming webhook of Mattermost
 // (developers.mattermost.com/integrate/webhooks/incoming).
-func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
+func newMattermostRequest(s *model.Mattermost, m *Message, w *messageText) *request {
 	var parts []string
 	for _, text := range w.fixedWidthTexts() {
 		parts = append(parts, fencedText(text, mattermostText/2))
@@ -146,8 +146,8 @@ const (
 	ntfyRequest = 8000 // largest JSON body, which may take twice the bytes of its message
 )
 
-// ntfy returns the request that publishes a message on ntfy (docs.ntfy.sh/publish).
-func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
+// newNtfyRequest returns the request that publishes a message on ntfy (docs.ntfy.sh/publish).
+func newNtfyRequest(t *model.Ntfy, m *Message, w *messageText) *request {
 	tag := map[colorClass]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.color]
 	message := func(text string) []byte {
 		return encodeJSON(jsonObject{{"topic", t.Topic.Text}, {"title", body.Cut(w.title, ntfyTitle)}, {"message", text},

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command runs the handler's command with the notification on its standard input. Exit code 0 means that the command
+// runHandlerCommand runs the handler's command with the notification on its standard input. Exit code 0 means that the command
 // accepted the message; after any other end the message is sent again.
-func (o *Sender) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
+func (o *Sender) runHandlerCommand(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	argv := commandArgs(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
 		return receipt, FinalError(errors.New("the command of the handler is an empty list"))
 	}
-	assets, done, err := o.assets(ctx, spec.Assets)
+	assets, done, err := o.assetFolders(ctx, spec.Assets)
 	if err != nil {
 		return receipt, err
 	}
@@ -34,7 +34,7 @@ func (o *Sender) command(ctx context.Context, spec *model.HandlerSpec, m *Messag
 	if !bytes.HasSuffix(m.Payload, []byte("\n")) { // commands that read whole lines, such as cat >> file, need it
 		stdin = bytes.NewReader(append(bytes.Clone(m.Payload), '\n'))
 	}
-	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
+	state, err := o.execute(ctx, argsWithAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
 	if state != nil {
 		receipt.Answer = strings.TrimSpace(state.String() + "\n" + out.String())
 	}
@@ -91,20 +91,20 @@ func (o *Sender) Mutate(ctx context.Context, spec *model.MutatorSpec, event []by
 }
 
 // mutate runs a mutator's command after a download of the command's assets.
-func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
+func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Redactor) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
 		timeout = DefaultMutatorTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	assets, done, err := o.assets(ctx, spec.Assets)
+	assets, done, err := o.assetFolders(ctx, spec.Assets)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	said, made := &outputCapture{limit: 512, tail: true, hider: h.NewText()}, &outputCapture{limit: filter.MaxMutated}
-	if _, err := o.execute(ctx, withAssetPath(commandArgs(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
+	if _, err := o.execute(ctx, argsWithAssetPath(commandArgs(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
 	if made.cut {
@@ -119,8 +119,8 @@ type outputCapture struct {
 	buf   []byte
 	limit int // most bytes that buf may have
 	tail  bool
-	cut   bool        // the output is longer than limit
-	hider *hide.Hider // hides secrets; nil: there are none
+	cut   bool           // the output is longer than limit
+	hider *hide.Redactor // hides secrets; nil: there are none
 }
 
 // Write adds output to the capture and never fails
@@ -132,7 +132,7 @@ func (c *outputCapture) Write(p []byte) (int, error) {
 // add appends a part of the output up to the size limit, with secrets redacted. last is true for the final part.
 func (c *outputCapture) add(p []byte, last bool) {
 	if c.hider != nil {
-		p = c.hider.Next(p, last)
+		p = c.hider.RedactNext(p, last)
 	}
 	if c.tail {
 		c.buf = append(c.buf, p[max(0, len(p)-c.limit):]...)
@@ -149,9 +149,9 @@ func (c *outputCapture) String() string {
 	return strings.TrimSpace(string(c.buf))
 }
 
-// assets returns the local folders of a command's Assets (archives with programs). A missing Asset may arrive later,
+// assetFolders returns the local folders of a command's Assets (archives with programs). A missing Asset may arrive later,
 // so the error is a Failure with Asset set, and not final. The caller calls done after the command has ended.
-func (o *Sender) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
+func (o *Sender) assetFolders(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
 		return nil, func() {}, nil
@@ -174,8 +174,9 @@ func commandArgs(c *model.Command) []string {
 	return c.Argv
 }
 
-// withAssetPath starts a command through a shell, so that programs of its Assets are found.
-func withAssetPath(argv []string, assets []model.AssetDir) []string {
+// argsWithAssetPath returns arguments to start a command through a shell, which finds programs of the command's
+// Assets.
+func argsWithAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv
 	}

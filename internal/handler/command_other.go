@@ -5,5 +5,5 @@ package handler
 import "os/exec"
 
 // killProcessGroup does nothing, because process groups exist on Unix only. The end of the context then kills only the
-// command.
+// runHandlerCommand.
 func killProcessGroup(*exec.Cmd) {}

@@ -26,9 +26,9 @@ import (
 // mailSubject is the longest subject of a mail, in bytes.
 const mailSubject = 200
 
-// email sends a message as a mail, over a separate SMTP connection. If the server refuses one of several recipients,
+// sendMessageAsMail sends a message as a mail, over a separate SMTP connection. If the server refuses one of several recipients,
 // each recipient gets a separate mail.
-func (o *Sender) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
+func (o *Sender) sendMessageAsMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
 	some := o.mailed.progressOf(m.Key)
 	if some == nil {
@@ -191,7 +191,7 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 // has the same id.
 func (o *Sender) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.Msg, error) {
 	n := m.Note
-	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+headerToken(n.Problem+n.Kind)))
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+cleanMessageID(n.Problem+n.Kind)))
 	from, err := mail.ParseAddress(e.From)
 	if err != nil {
 		return nil, fmt.Errorf("sender address (from) %q: %w", e.From, err)
@@ -208,11 +208,11 @@ func (o *Sender) composeMail(e *model.Email, m *Message, w *messageText) (*gomai
 		}
 	}
 	_, domain, _ := strings.Cut(from.Address, "@")
-	first := headerToken(n.Problem) + ".opened@" + domain
-	id := headerToken(n.Problem) + "." + headerToken(n.Kind) + "@" + domain
+	first := cleanMessageID(n.Problem) + ".opened@" + domain
+	id := cleanMessageID(n.Problem) + "." + cleanMessageID(n.Kind) + "@" + domain
 	routed := strings.Count(m.Key, "/") > 3 // a route sends several mails about a group under the id of one problem
 	if n.Kind == Reminder || n.Kind == Acknowledged || routed {
-		id = headerToken(n.Problem) + "." + headerToken(m.Key) + "@" + domain
+		id = cleanMessageID(n.Problem) + "." + cleanMessageID(m.Key) + "@" + domain
 	}
 	msg.SetMessageIDWithValue(id)
 	if id != first && n.Kind != Test && (n.Kind != Summary || routed) {
@@ -247,9 +247,9 @@ func (w *messageText) htmlText() string {
 	return b.String()
 }
 
-// headerToken replaces characters that are not allowed in a mail's Message-ID. It replaces all characters except
+// cleanMessageID replaces characters that are not allowed in a mail's Message-ID. It replaces all characters except
 // letters, digits, - and _.
-func headerToken(s string) string {
+func cleanMessageID(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
 			return r

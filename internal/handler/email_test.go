@@ -175,7 +175,7 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	out := newTestSender(t, Options{})
 	notes := testNotifications()
 	spec := func(change func(*model.Email)) *model.HandlerSpec {
-		s := &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: []string{"ann@example.org"}, CA: e.ca}
+		s := &model.Email{Server: e.starttls, Username: "muster", Password: inlineSecret("s3cret"), From: "Muster <muster@example.org>", To: []string{"ann@example.org"}, CA: e.ca}
 		change(s)
 		return &model.HandlerSpec{Email: s}
 	}
@@ -187,7 +187,7 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 		"refused":    {func(s *model.Email) { s.To = []string{"refused@example.org"} }, true, "nobody of that name"},
 		"all of two": {func(s *model.Email) { s.To = []string{"refused@example.org", "refused@example.org"} }, true, "nobody of that name"},
 		"later":      {func(s *model.Email) { s.To = []string{"later@example.org"} }, false, "come back later"},
-		"password":   {func(s *model.Email) { s.Password = secret("wr0ng-one") }, true, "535"},
+		"password":   {func(s *model.Email) { s.Password = inlineSecret("wr0ng-one") }, true, "535"},
 		"anonymous":  {func(s *model.Email) { s.Username, s.Password = "", model.Secret{} }, true, "log in first"},
 		"untrusted":  {func(s *model.Email) { s.CA = "" }, false, "certificate"},
 		"no TLS":     {func(s *model.Email) { s.Security = "tls" }, false, "tls"},
@@ -226,8 +226,8 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	}
 }
 
-// TestMailUsesTheDialerOfHandlers sets a dialer that refuses every address, and expects its error from a mail handler.
-// The test sends with and without TLS.
+// TestMailUsesTheDialerOfHandlers sets a dialer that refuses every address, and expects a mail to fail with the
+// dialer's error. The test sends with and without TLS.
 func TestMailUsesTheDialerOfHandlers(t *testing.T) {
 	out := newTestSender(t, Options{Dialer: &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("%s is out of bounds", address)
@@ -248,7 +248,7 @@ func TestEachMailRecipientIsRetriedAlone(t *testing.T) {
 	e := startExim(t)
 	out := newTestSender(t, Options{})
 	spec := func(to ...string) *model.HandlerSpec {
-		return &model.HandlerSpec{Email: &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: to, CA: e.ca}}
+		return &model.HandlerSpec{Email: &model.Email{Server: e.starttls, Username: "muster", Password: inlineSecret("s3cret"), From: "Muster <muster@example.org>", To: to, CA: e.ca}}
 	}
 	note := testNotifications()[Opened].message(t)
 	for range 2 {

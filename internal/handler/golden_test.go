@@ -55,23 +55,23 @@ func (n *Notification) message(t testing.TB) *Message {
 	return &Message{Key: n.Problem + "/" + n.Kind + "/default/x", Payload: payload, Note: n}
 }
 
-// secret returns a secret whose text stands directly in the handler's specification.
-func secret(s string) model.Secret { return model.Secret{Text: s} }
+// inlineSecret returns a secret whose text is part of the handler's specification.
+func inlineSecret(s string) model.Secret { return model.Secret{Text: s} }
 
 // httpServices returns one handler for each kind of external HTTP service, such as Slack. All have the address of the
 // test.
 func httpServices(address string) map[string]*model.HandlerSpec {
 	return map[string]*model.HandlerSpec{
-		"webhook": {Webhook: &model.Webhook{URL: address + "/hook", Secret: secret("s3cret-key"), Headers: map[string]string{"X-Team": "ops"}}},
+		"webhook": {Webhook: &model.Webhook{URL: address + "/hook", Secret: inlineSecret("s3cret-key"), Headers: map[string]string{"X-Team": "ops"}}},
 		"webhook-template": {Webhook: &model.Webhook{URL: address + "/hook", ContentType: "text/plain",
 			Template: "{{ .kind }} {{ json .summary }}{{ range $k, $v := .labels }} {{ $k }}={{ line $v }}{{ end }} {{ cut 20 .output }}{{ .nothing }}\n"}},
-		"pagerduty":    {PagerDuty: &model.PagerDuty{RoutingKey: secret("R0123456789ABCDEF0123456789ABCDE"), URL: address}, ShowLabels: []string{"env", "team"}},
-		"opsgenie":     {Opsgenie: &model.Opsgenie{APIKey: secret("genie-key"), URL: address, Responders: []string{"team:ops", "user:ann@example.org"}, Tags: []string{"web"}}},
-		"alertmanager": {Alertmanager: &model.Alertmanager{URLs: []string{address}, Username: "muster", Password: secret("s3cret"), Labels: map[string]string{"dc": "ams"}}},
-		"slack":        {Slack: &model.Slack{URL: secret(address + "/services/T0/B0/xyz")}, ShowLabels: []string{"team"}},
-		"mattermost":   {Mattermost: &model.Mattermost{URL: secret(address + "/hooks/xyz"), Channel: "ops", Username: "muster"}, ShowLabels: []string{"team"}},
-		"teams":        {MSTeams: &model.MSTeams{URL: secret(address + "/workflows/xyz")}, ShowLabels: []string{"team"}},
-		"ntfy":         {Ntfy: &model.Ntfy{Topic: secret("pages-of-ops"), URL: address, Token: secret("tk_abc"), Tags: []string{"web"}}, ShowLabels: []string{"team"}},
+		"pagerduty":    {PagerDuty: &model.PagerDuty{RoutingKey: inlineSecret("R0123456789ABCDEF0123456789ABCDE"), URL: address}, ShowLabels: []string{"env", "team"}},
+		"opsgenie":     {Opsgenie: &model.Opsgenie{APIKey: inlineSecret("genie-key"), URL: address, Responders: []string{"team:ops", "user:ann@example.org"}, Tags: []string{"web"}}},
+		"alertmanager": {Alertmanager: &model.Alertmanager{URLs: []string{address}, Username: "muster", Password: inlineSecret("s3cret"), Labels: map[string]string{"dc": "ams"}}},
+		"slack":        {Slack: &model.Slack{URL: inlineSecret(address + "/services/T0/B0/xyz")}, ShowLabels: []string{"team"}},
+		"mattermost":   {Mattermost: &model.Mattermost{URL: inlineSecret(address + "/hooks/xyz"), Channel: "ops", Username: "muster"}, ShowLabels: []string{"team"}},
+		"teams":        {MSTeams: &model.MSTeams{URL: inlineSecret(address + "/workflows/xyz")}, ShowLabels: []string{"team"}},
+		"ntfy":         {Ntfy: &model.Ntfy{Topic: inlineSecret("pages-of-ops"), URL: address, Token: inlineSecret("tk_abc"), Tags: []string{"web"}}, ShowLabels: []string{"team"}},
 	}
 }
 
@@ -225,8 +225,9 @@ func TestLabelsFitLimitsOfServices(t *testing.T) {
 	}
 }
 
-// Each kind of handler treats a service's HTTP statuses as documented. The message is delivered, retried or given up.
-func TestAnswersFollowTheTable(t *testing.T) {
+// TestHTTPStatusesHaveDocumentedEffects answers messages with HTTP statuses, and expects the effects in
+// docs/deliveries.md. The message is delivered, retried or given up.
+func TestHTTPStatusesHaveDocumentedEffects(t *testing.T) {
 	note := testNotifications()[Opened]
 	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
@@ -251,7 +252,7 @@ func TestAnswersFollowTheTable(t *testing.T) {
 					t.Errorf("%s: %d: Retry-After was not kept: %v", kind, status, err)
 				}
 			}
-			want := judgeAnswer(name, status)
+			want := outcomeOfStatus(name, status)
 			if kind == "opsgenie" && status == 404 {
 				want = final // a request that creates an alert gets no 404 for a missing one
 			}
@@ -419,8 +420,8 @@ func FuzzDecode(f *testing.F) {
 		m := &Message{Key: "k", Payload: payload, Note: n}
 		w := out.messageText(n, []string{"env"})
 		for kind, r := range map[string]*request{
-			"pagerduty": pagerduty(&model.PagerDuty{}, m, w), "opsgenie": opsgenie(&model.Opsgenie{}, m, w), "slack": slack(&model.Slack{}, m, w),
-			"mattermost": mattermost(&model.Mattermost{}, m, w), "teams": teams(&model.MSTeams{}, m, w), "ntfy": ntfy(&model.Ntfy{}, m, w),
+			"pagerduty": newPagerDutyRequest(&model.PagerDuty{}, m, w), "opsgenie": newOpsgenieRequest(&model.Opsgenie{}, m, w), "slack": newSlackRequest(&model.Slack{}, m, w),
+			"mattermost": newMattermostRequest(&model.Mattermost{}, m, w), "teams": newTeamsRequest(&model.MSTeams{}, m, w), "ntfy": newNtfyRequest(&model.Ntfy{}, m, w),
 			"alertmanager": {body: encodeJSON([]alert{out.newAlert(&model.Alertmanager{}, n, n, w)})},
 		} {
 			if !json.Valid(r.body) {

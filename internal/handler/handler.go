@@ -61,7 +61,7 @@ type Message struct {
 	// no opening.
 	Opened func(context.Context) (*Notification, error)
 
-	hider *hide.Hider // hides the secrets of this attempt; nil: there are none
+	hider *hide.Redactor // hides the secrets of this attempt; nil: there are none
 }
 
 // Receipt has the request and the service's answer as text for people, with secrets redacted
@@ -165,31 +165,31 @@ func (o *Sender) send(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 	}
 	switch {
 	case spec.Command != nil:
-		return o.command(ctx, spec, m, timeout)
+		return o.runHandlerCommand(ctx, spec, m, timeout)
 	case spec.Webhook != nil:
-		return o.webhook(ctx, spec.Webhook, m)
+		return o.postWebhook(ctx, spec.Webhook, m)
 	case spec.PagerDuty != nil:
-		return o.postRequests(ctx, m, pagerduty(spec.PagerDuty, m, w))
+		return o.postRequests(ctx, m, newPagerDutyRequest(spec.PagerDuty, m, w))
 	case spec.Opsgenie != nil:
-		return o.postRequests(ctx, m, opsgenie(spec.Opsgenie, m, w))
+		return o.postRequests(ctx, m, newOpsgenieRequest(spec.Opsgenie, m, w))
 	case spec.Alertmanager != nil:
-		return o.alertmanager(ctx, spec.Alertmanager, m, w)
+		return o.sendToAlertmanager(ctx, spec.Alertmanager, m, w)
 	case spec.Slack != nil:
-		return o.postRequests(ctx, m, slack(spec.Slack, m, w))
+		return o.postRequests(ctx, m, newSlackRequest(spec.Slack, m, w))
 	case spec.Mattermost != nil:
-		return o.postRequests(ctx, m, mattermost(spec.Mattermost, m, w))
+		return o.postRequests(ctx, m, newMattermostRequest(spec.Mattermost, m, w))
 	case spec.MSTeams != nil:
-		return o.postRequests(ctx, m, teams(spec.MSTeams, m, w))
+		return o.postRequests(ctx, m, newTeamsRequest(spec.MSTeams, m, w))
 	case spec.Ntfy != nil:
-		return o.postRequests(ctx, m, ntfy(spec.Ntfy, m, w))
+		return o.postRequests(ctx, m, newNtfyRequest(spec.Ntfy, m, w))
 	case spec.Email != nil:
-		return o.email(ctx, spec.Email, m, w)
+		return o.sendMessageAsMail(ctx, spec.Email, m, w)
 	case spec.TCP != nil:
-		return o.tcp(ctx, spec.TCP, m)
+		return o.sendByTCP(ctx, spec.TCP, m)
 	case spec.UDP != nil:
-		return o.udp(ctx, spec.UDP, m)
+		return o.sendByUDP(ctx, spec.UDP, m)
 	case spec.Stream != nil:
-		return o.stream(ctx, spec.Stream, m)
+		return o.writeToStream(ctx, spec.Stream, m)
 	}
 	return Receipt{}, FinalError(errors.New("the handler has no service that this server supports"))
 }
@@ -242,10 +242,10 @@ func (o *Sender) secretReader(ctx context.Context) func(model.Secret) (string, e
 }
 
 // redactText redacts secrets in a text.
-func redactText(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
+func redactText(text string, h *hide.Redactor) string { return string(h.Redact([]byte(text))) }
 
 // redactError redacts secrets in the text of an error, and keeps its type Failure.
-func redactError(err error, h *hide.Hider) error {
+func redactError(err error, h *hide.Redactor) error {
 	if err == nil {
 		return nil
 	}

@@ -69,7 +69,7 @@ func (o *Sender) sendRequest(ctx context.Context, m *Message, r *request) (Recei
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, r.url, bytes.NewReader(r.body))
 	if err != nil {
-		return receipt, FinalError(fmt.Errorf("%s: %w", r.kind, withoutURL(err)))
+		return receipt, FinalError(fmt.Errorf("%s: %w", r.kind, removeURL(err)))
 	}
 	req.Header.Set("Content-Type", r.contentType)
 	req.Header.Set("User-Agent", "muster")
@@ -81,7 +81,7 @@ func (o *Sender) sendRequest(ctx context.Context, m *Message, r *request) (Recei
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return receipt, fmt.Errorf("send %s request to %s: %w", r.kind, req.URL.Host, withoutURL(err))
+		return receipt, fmt.Errorf("send %s request to %s: %w", r.kind, req.URL.Host, removeURL(err))
 	}
 	defer resp.Body.Close()
 	text := &outputCapture{limit: 512, hider: m.hider.NewText()}
@@ -92,8 +92,8 @@ func (o *Sender) sendRequest(ctx context.Context, m *Message, r *request) (Recei
 	if r.commonRules {
 		kind = ""
 	}
-	failed := fmt.Errorf("%s answered %s: %s", r.kind, resp.Status, answer)
-	switch judgeAnswer(kind, resp.StatusCode) {
+	failed := fmt.Errorf("handler service %s answered %s: %s", r.kind, resp.Status, answer)
+	switch outcomeOfStatus(kind, resp.StatusCode) {
 	case taken:
 		if r.refused != nil {
 			return receipt, r.refused(answer)
@@ -183,8 +183,8 @@ func retryAfterOf(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL removes the address from the error of a failed request. The address may contain a secret.
-func withoutURL(err error) error {
+// removeURL removes the address from the error of a failed request. The address may contain a secret.
+func removeURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
 		return of.Err
@@ -267,8 +267,8 @@ type answerRule struct {
 	meaning  string
 }
 
-// answerRules returns the table that says, by HTTP status, whether a message was delivered or is retried. The outcome
-// is delivered, retried or given up. docs/deliveries.md has them as a table.
+// answerRules returns the table of HTTP statuses with their outcomes (delivered, retried or given up). The
+// outcome is delivered, retried or given up. docs/deliveries.md has them as a table.
 func answerRules() []answerRule {
 	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
@@ -292,9 +292,9 @@ func answerRules() []answerRule {
 	}
 }
 
-// judgeAnswer decides from an HTTP status whether a message was delivered, is retried or given up. The outcome is
-// delivered, retried or given up.
-func judgeAnswer(kind string, status int) outcome {
+// outcomeOfStatus returns, for an HTTP status, whether a message is delivered, retried or given up. The outcome
+// is delivered, retried or given up.
+func outcomeOfStatus(kind string, status int) outcome {
 	for _, r := range answerRules() {
 		if (r.kind == "" || r.kind == kind) && r.from <= status && status <= r.to {
 			return r.outcome
@@ -303,9 +303,9 @@ func judgeAnswer(kind string, status int) outcome {
 	return final
 }
 
-// webhook sends a notification, or the handler's filled template, by POST. It signs the request if the handler has a
+// postWebhook sends a notification, or the handler's filled template, by POST. It signs the request if the handler has a
 // secret.
-func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
+func (o *Sender) postWebhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
 	r := &request{kind: "webhook", secretURL: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
 		made, err := body.Render(ctx, hook.Template, m.Payload)
@@ -315,7 +315,7 @@ func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (
 		r.body = made
 	}
 	if hook.Secret.Text != "" {
-		r.header = signature(hook.Secret.Text, strconv.FormatInt(o.opts.Now().Unix(), 10), r.body)
+		r.header = signatureHeaders(hook.Secret.Text, strconv.FormatInt(o.opts.Now().Unix(), 10), r.body)
 	}
 	if hook.Token.Text != "" {
 		r.header = append(r.header, [2]string{"Authorization", "Bearer " + hook.Token.Text})
@@ -326,9 +326,9 @@ func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (
 	return o.postRequests(ctx, m, r)
 }
 
-// signature returns the HTTP headers by which a receiver verifies the sender of a request. The HMAC covers the time
+// signatureHeaders returns the HTTP headers by which a receiver verifies the sender of a request. The HMAC covers the time
 // stamp and the body. A receiver can refuse an old time stamp, and so a replayed request.
-func signature(secret, timestamp string, body []byte) [][2]string {
+func signatureHeaders(secret, timestamp string, body []byte) [][2]string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))
 	mac.Write(body)

@@ -18,10 +18,10 @@ const (
 	pagerdutyDetails = 64 << 10 // all values of custom_details together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
-// pagerduty returns the request to PagerDuty's Events API for a message. It triggers, acknowledges or resolves an
+// newPagerDutyRequest returns the request to PagerDuty's Events API for a message. It triggers, acknowledges or resolves an
 // alert, with one dedup_key per problem. PagerDuty calls nobody for another trigger of an acknowledged incident, and
 // cannot remove an acknowledgement: then a new incident replaces the acknowledged one.
-func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
+func newPagerDutyRequest(p *model.PagerDuty, m *Message, w *messageText) *request {
 	n := m.Note
 	r := &request{kind: "pagerduty", key: m.Key, url: strings.TrimRight(cmp.Or(p.URL, "https://events.pagerduty.com"), "/") + "/v2/enqueue"}
 	event := func(action, incident string, more ...jsonField) []byte {
@@ -81,9 +81,9 @@ const (
 // close alerts.
 const jiraIntegration = "/jsm/ops/integration"
 
-// opsgenie returns the request to the Opsgenie alert API for a message. It creates, raises, acknowledges or closes an
+// newOpsgenieRequest returns the request to the Opsgenie alert API for a message. It creates, raises, acknowledges or closes an
 // alert, with one alias per problem. An acknowledged alert cannot call a person again: then a new alert replaces it.
-func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
+func newOpsgenieRequest(g *model.Opsgenie, m *Message, w *messageText) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"
 	switch {

@@ -185,7 +185,7 @@ const (
 func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), color: n.colorClass()}
 	fact := func(name, format string, args ...any) {
-		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
+		w.facts = append(w.facts, [2]string{name, body.JoinLines(fmt.Sprintf(format, args...))})
 	}
 	if n.Event != nil {
 		w.link = "" // an event may have no problem
@@ -277,7 +277,7 @@ func (n *Notification) summary() string {
 	if n.Note == "" || n.Kind != Acknowledged && n.Kind != Summary {
 		return n.title()
 	}
-	return body.Line(n.title() + ": " + body.Cut(n.Note, maxSummary))
+	return body.JoinLines(n.title() + ": " + body.Cut(n.Note, maxSummary))
 }
 
 // title returns the title of a message, with status, subject, node and output in one line.
@@ -301,9 +301,9 @@ func (n *Notification) title() string {
 		switch {
 		case n.By != "":
 			what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s; others of its group are open", n.By, n.Subject(), n.Node)
-			return body.Line(what)
+			return body.JoinLines(what)
 		case n.Status == model.OK.String():
-			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
+			return body.JoinLines(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
 		}
 		if what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output)); n.AckExpired {
 			what = "UNACKNOWLEDGED, " + what
@@ -315,11 +315,11 @@ func (n *Notification) title() string {
 	default:
 		what = n.Status + ": " + what
 	}
-	return body.Line(what)
+	return body.JoinLines(what)
 }
 
-// colorClass says how good or bad the news of a message is, to choose its colour. The classes are good, mild, bad,
-// plain and unclear.
+// colorClass returns how good or bad the content of a message is, to choose its colour. The classes are good,
+// mild, bad, plain and unclear.
 func (n *Notification) colorClass() colorClass {
 	switch {
 	case n.Kind == Closed:

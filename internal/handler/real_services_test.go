@@ -189,7 +189,7 @@ func TestNtfyShowsTheMessages(t *testing.T) {
 	s := startNtfy(t)
 	out := newTestSender(t, Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
 	spec := func(topic, token string) *model.HandlerSpec {
-		return &model.HandlerSpec{Ntfy: &model.Ntfy{URL: s.url, Topic: secret(topic), Token: secret(token), Tags: []string{"web"}}, ShowLabels: []string{"team"}}
+		return &model.HandlerSpec{Ntfy: &model.Ntfy{URL: s.url, Topic: inlineSecret(topic), Token: inlineSecret(token), Tags: []string{"web"}}, ShowLabels: []string{"team"}}
 	}
 	notes := testNotifications()
 	long := *notes[Opened]

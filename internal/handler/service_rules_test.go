@@ -321,7 +321,7 @@ func TestOpsgenieRaisesThePriority(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, spec := range []model.Opsgenie{{URL: "https://api.atlassian.com/jsm/ops/integration/"}, {URL: "https://genie.example.org"}, {Region: "eu"}} {
-		r := opsgenie(&spec, worse.message(t), out.messageText(&worse, nil))
+		r := newOpsgenieRequest(&spec, worse.message(t), out.messageText(&worse, nil))
 		if (r.next != nil) == strings.Contains(spec.URL, "jsm") {
 			t.Errorf("%q %q: next request %+v", spec.URL, spec.Region, r.next)
 		}

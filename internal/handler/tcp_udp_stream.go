@@ -22,8 +22,8 @@ const maxDatagram = 8 << 10
 // maxEvent is the largest UDP datagram that is possible, in bytes.
 const maxEvent = 65507
 
-// tcp opens a TCP connection, writes the message as one line and closes the connection.
-func (o *Sender) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
+// sendByTCP opens a TCP connection, writes the message as one line and closes the connection.
+func (o *Sender) sendByTCP(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
 	conn, err := Dial(ctx, o.opts.Dialer, t.Address, t.TLS, t.CA)
@@ -34,8 +34,8 @@ func (o *Sender) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, er
 	return receipt, errors.Join(err, conn.Close())
 }
 
-// udp sends a message as one UDP datagram.
-func (o *Sender) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
+// sendByUDP sends a message as one UDP datagram.
+func (o *Sender) sendByUDP(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
 	text, err := encodeDatagram(m)
 	receipt := Receipt{Sent: fmt.Sprintf("udp %s\n%s\n", u.Address, text)}
 	if err != nil {
@@ -127,9 +127,9 @@ type streamConn struct {
 	conn   atomic.Pointer[net.Conn] // nil: no connection is open
 }
 
-// stream writes a message as one line to a permanent connection of a stream handler. All messages about a problem use
+// writeToStream writes a message as one line to a permanent connection of a stream handler. All messages about a problem use
 // the same connection, which keeps their order.
-func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
+func (o *Sender) writeToStream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
 	h := fnv.New32a()
@@ -143,7 +143,7 @@ func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Recei
 	case c.busy <- struct{}{}:
 		defer func() { <-c.busy }()
 	case <-ctx.Done():
-		return receipt, fmt.Errorf("%s does not read its stream; earlier lines are waiting: %w", s.Address, ctx.Err())
+		return receipt, fmt.Errorf("receiver %s does not read its stream; earlier lines are waiting: %w", s.Address, ctx.Err())
 	}
 	if err := c.write(ctx, text); err != nil {
 		return receipt, fmt.Errorf("write to the stream: %w", err)
@@ -183,7 +183,7 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 	}
 }
 
-// open returns the network connection of the stream, and opens a closed one first.
+// open returns the network connection of a stream handler, and first opens a closed connection again.
 func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
 	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil

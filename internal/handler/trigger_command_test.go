@@ -7,9 +7,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestCommandsNameTriggers expects the commands in a message about a trigger to be valid in a shell. A person may
-// paste the muster commands.
-func TestCommandsNameTriggers(t *testing.T) {
+// TestCommandsQuoteTriggerNames expects muster commands in messages to quote the names of triggers for a shell.
+// A person may paste the muster commands.
+func TestCommandsQuoteTriggerNames(t *testing.T) {
 	n := Notification{Kind: Opened, Node: "db1", Space: model.DefaultNamespaceName}
 	n.SetSource(model.TriggerSource(7, "it's up"), "linux")
 	if want := []string{`muster why 'db1/linux:it'\''s up'`, `muster event ack 'db1/linux:it'\''s up' -m "on it"`}; !slices.Equal(n.commands(), want) {

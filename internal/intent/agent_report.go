@@ -32,8 +32,8 @@ func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity}
 }
 
-// writeTo stores the agent's report in the specification of its node. An empty list of keepalive receivers is left
-// out.
+// writeTo copies the agent's report into the specification of its node. An empty list of keepalive receivers is
+// left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity = s.Facts, s.Labels, s.Groups, s.KeepaliveReceivers, s.Entity
 	if s.KeepaliveReceivers.Empty() {
@@ -41,8 +41,8 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withRecordedParts replaces rejected parts of an agent's report by the stored parts. A rejected part is a nil field.
-func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
+// withStoredParts replaces rejected parts of an agent's report by the stored parts. A rejected part is a nil field.
+func (s AgentReport) withStoredParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
 	}
@@ -201,9 +201,9 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 	return limit, reason
 }
 
-// ReportBacklog returns the number of agents' reports that wait to be written. It also returns the number of enrolled
-// nodes, and of all reports received since the start.
-func (s *AgentReports) ReportBacklog() (waiting, nodes int, ever uint64) {
+// PendingReports returns the number of agents' reports that wait to be written to the database. It also returns
+// the number of enrolled nodes, and of all reports received since the start.
+func (s *AgentReports) PendingReports() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.reports), len(s.nodes.byUID), s.nodes.reportCount
@@ -255,9 +255,9 @@ type reportBudget struct {
 	at   time.Time
 }
 
-// availableAt returns how much of a node's limit of report changes is used at a later time. By then a part of the
-// budget is available again.
-func (p reportBudget) availableAt(refilled time.Time) reportBudget {
+// usedAt returns how much of a node's rate limit for changed reports is used at a given time. By then a part of
+// the budget is available again.
+func (p reportBudget) usedAt(refilled time.Time) reportBudget {
 	return reportBudget{max(0, p.used-float64(refilled.Sub(p.at))/float64(reportInterval)), refilled}
 }
 
@@ -270,13 +270,13 @@ func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
-	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportBudget) bool { return p.availableAt(now).used == 0 })
+	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportBudget) bool { return p.usedAt(now).used == 0 })
 	if len(s.nodes.paces) == 0 {
 		s.nodes.paces = map[uuid.UUID]reportBudget{}
 	}
 	seen, keys = map[uuid.UUID]AgentReport{}, map[uuid.UUID]string{}
 	for uid, report := range s.nodes.reports {
-		if s.nodes.paces[uid].availableAt(now).used > reportBurst-1 {
+		if s.nodes.paces[uid].usedAt(now).used > reportBurst-1 {
 			continue
 		}
 		if seen[uid] = report; len(seen) == maxReportBatch {
@@ -331,14 +331,14 @@ func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentR
 	return written, err
 }
 
-// markWritten removes reports that were written from memory, and charges their nodes' rate limits. A node with a newer
-// report waits for the next round.
+// markWritten removes written reports from memory, and counts the writes against the nodes' rate limits. A node
+// with a newer report waits for the next round.
 func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string, written []uuid.UUID) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	for _, uid := range written {
-		p := s.nodes.paces[uid].availableAt(now)
+		p := s.nodes.paces[uid].usedAt(now)
 		s.nodes.paces[uid] = reportBudget{p.used + seen[uid].changeCost(), now}
 	}
 	for uid, report := range seen {
@@ -378,7 +378,7 @@ func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report Ag
 	}
 	spec := r.Spec.(*model.NodeSpec)
 	before := recordedReport(spec)
-	if report = report.withRecordedParts(before); spec.Key != "" {
+	if report = report.withStoredParts(before); spec.Key != "" {
 		machine = spec.Key
 	}
 	if report.equal(before) && spec.Key == machine {

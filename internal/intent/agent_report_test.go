@@ -56,7 +56,7 @@ func TestChangingReportsAreThrottled(t *testing.T) {
 	if got := facts("flapping")["addresses"]; got != "299" {
 		t.Errorf("in the end: %s", got)
 	}
-	if waiting, _, _ := w.ReportBacklog(); waiting != 0 {
+	if waiting, _, _ := w.PendingReports(); waiting != 0 {
 		t.Errorf("%d nodes wait", waiting)
 	}
 }

@@ -34,7 +34,7 @@ func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
 
-// Op is the effect of an apply on a resource, such as created, updated or deleted.
+// Op is the effect of an apply on one resource, such as created, updated or deleted.
 type Op string
 
 const (
@@ -46,7 +46,7 @@ const (
 	OpRetired   Op = "retired"
 )
 
-// Outcome is the Op of an apply on one resource, with its consequences.
+// Outcome is the effect of an apply on one resource, with details such as its warnings.
 type Outcome struct {
 	Key       Key       `json:"key"`
 	Op        Op        `json:"op"`
@@ -141,7 +141,7 @@ func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) 
 		}
 	}
 	if len(problems) > 0 {
-		return joinProblems(problems)
+		return joinErrors(problems)
 	}
 	strays, err := a.findUndeclared(ctx, set)
 	if err != nil {
@@ -156,7 +156,7 @@ func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) 
 				return err
 			}
 			if problems = append(problems, err); len(problems) >= maxProblems {
-				return joinProblems(problems)
+				return joinErrors(problems)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) 
 		return err
 	}
 	problems = append(problems, held...)
-	if err := joinProblems(problems); err != nil {
+	if err := joinErrors(problems); err != nil {
 		return err
 	}
 	return a.prune(ctx, strays)
@@ -183,9 +183,9 @@ const maxProblems = 50
 // maxBody bounds the size of a stored resource, in bytes.
 const maxBody = 512 << 10
 
-// joinProblems combines several errors into one error of class Invalid. The error lists the first maxProblems. It is
+// joinErrors combines several errors into one error of class Invalid. The error lists the first maxProblems. It is
 // nil if there are no problems.
-func joinProblems(problems []error) error {
+func joinErrors(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -225,9 +225,9 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	owners := a.checkOwner(r, row, exists)
 	if node, ok := r.Spec.(*model.NodeSpec); ok {
 		if exists {
-			a.rememberNodeRow(row)
+			a.copyNodeRow(row)
 		}
-		was, err := s.keepReported(node, row, exists)
+		was, err := s.keepReportedFields(node, row, exists)
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 		return err
 	}
 	if len(write.Body) > maxBody {
-		return model.Errorf(model.Invalid, "%s has %d bytes, the limit is %d", key, len(write.Body), maxBody).WithHint("shorten the resource: move long texts to files on the nodes")
+		return model.Errorf(model.Invalid, "resource %s has %d bytes, the limit is %d", key, len(write.Body), maxBody).WithHint("shorten the resource: move long texts to files on the nodes")
 	}
 	outcome := Outcome{Key: key, Op: OpCreated, Revision: row.Revision, Warnings: warnings}
 	switch {
@@ -262,7 +262,7 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	case exists:
 		outcome.Op = OpUpdated
 	}
-	expired, err := a.checkWaiverEnd(key, r.Spec)
+	expired, err := a.checkWaiverExpiry(key, r.Spec)
 	if err != nil {
 		return err
 	}
@@ -289,10 +289,10 @@ func (a *pendingApply) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepReported copies the parts that only machine and agent set into a declared node. Operators cannot change these
-// parts, so they come from the stored node. Grants that the file leaves out stay. It returns the node before the
-// apply.
-func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
+// keepReportedFields copies the fields that only the machine and its agent may set into a declared node.
+// Operators cannot change these parts, so they come from the stored node. Grants that the file leaves out stay.
+// It returns the node before the apply.
+func (r *repository) keepReportedFields(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
 		old, err := r.decode(row)
@@ -372,10 +372,10 @@ func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
 			}
 		}
 	}
-	refused := a.firstRefusal(out.Affected)
+	refused := a.refusalReason(out.Affected)
 	if refused == nil {
 		var err error
-		if a.requests, err = a.repo.reviewChange(ctx, a.by, a.writes, reviewed, "", a.opts.DryRun); model.ClassOf(err) != model.Guarded && err != nil {
+		if a.requests, err = a.repo.checkApproval(ctx, a.by, a.writes, reviewed, "", a.opts.DryRun); model.ClassOf(err) != model.Guarded && err != nil {
 			return out, err
 		}
 		refused = err
@@ -387,7 +387,7 @@ func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
 	if refused != nil || len(a.writes) == 0 {
 		return out, refused
 	}
-	if most := a.usualMaxAffected(); out.Affected > most { // for the audit
+	if most := a.defaultMaxAffected(); out.Affected > most { // for the audit
 		a.by.Message = strings.TrimPrefix(fmt.Sprintf("%s (changes %d nodes; more than %d need a confirmation)", a.by.Message, out.Affected, most), " ")
 	}
 	done, err := a.commit(ctx)
@@ -417,7 +417,7 @@ func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	}
 	row, err := a.proposal.storedRow(ctx, key)
 	if err == nil && row == nil {
-		err = model.Errorf(model.NotFound, "%s does not exist", key)
+		err = model.Errorf(model.NotFound, "resource %s does not exist", key)
 	}
 	if err != nil {
 		return Row{}, err
@@ -425,16 +425,16 @@ func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
-// usualMaxAffected returns the number of nodes that an apply may change without a confirmation. It counts the nodes
+// defaultMaxAffected returns the number of nodes that an apply may change without a confirmation. It counts the nodes
 // whose assignments change.
-func (a *pendingApply) usualMaxAffected() int { return max(50, a.repo.nodes.len()/5) }
+func (a *pendingApply) defaultMaxAffected() int { return max(50, a.repo.nodes.len()/5) }
 
 // checkAffected refuses an apply that changes the assignments of too many nodes without confirmation. A node is
 // affected if its assignment changes.
 func (a *pendingApply) checkAffected(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {
-		most = a.usualMaxAffected()
+		most = a.defaultMaxAffected()
 	}
 	if a.opts.Yes || affected <= most {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rememberNodeRow keeps a copy of a node's row as read, to detect later changes of the row. So a later change of the
+// copyNodeRow keeps a copy of a node's row as read, to detect later changes of the row. So a later change of the
 // row can be recognised. An agent may report between the moment an operator's apply reads the node and the moment it
 // writes. That is no conflict: the operator declares other fields of the row than the agent reports.
-func (a *pendingApply) rememberNodeRow(row Row) {
+func (a *pendingApply) copyNodeRow(row Row) {
 	if row.Kind != "Node" {
 		return
 	}
@@ -49,8 +49,9 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 // errOvertaken is the error for a change with an outdated preview. Another commit has made the preview invalid.
 var errOvertaken = model.Errorf(model.Conflict, "other changes were committed at the same time; your change was not made").WithHint("repeat the command")
 
-// rebaseNodeWrite renews the write of a node if only the agent's report has changed meanwhile. It does so only if
-// nothing but the agent's report has changed since the row was read. A revision that the caller stated stays.
+// rebaseNodeWrite repeats the write of a node on the newest row if only the agent's report changed meanwhile.
+// It does so only if nothing but the agent's report has changed since the row was read. A revision that the
+// caller stated stays.
 func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	source := w.Source()
 	before, ok := a.nodes[source]
@@ -80,7 +81,7 @@ func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.repo.keepReported(r.Spec.(*model.NodeSpec), now, true); err != nil {
+	if _, err := a.repo.keepReportedFields(r.Spec.(*model.NodeSpec), now, true); err != nil {
 		return err
 	}
 	w.Body, err = encode(r)
@@ -106,11 +107,11 @@ func (write Write) Check(exists bool, revision int64) error {
 	case write.Expect < 0 || exists && write.Expect == revision || !exists && write.Expect == 0:
 		return nil
 	case !exists:
-		return model.Errorf(model.Conflict, "%s was deleted since you read it", key).WithHint("read the resource again, then repeat your change")
+		return model.Errorf(model.Conflict, "resource %s was deleted since you read it", key).WithHint("read the resource again, then repeat your change")
 	case write.Expect == 0:
-		return model.Errorf(model.Conflict, "%s already exists (revision %d)", key, revision)
+		return model.Errorf(model.Conflict, "resource %s already exists (revision %d)", key, revision)
 	}
-	return model.Errorf(model.Conflict, "%s has changed since you read it: the resource has revision %d, you had %d", key, revision, write.Expect).
+	return model.Errorf(model.Conflict, "resource %s has changed since you read it: its revision is %d, you had %d", key, revision, write.Expect).
 		WithHint("read the resource again, then repeat your change")
 }
 

@@ -39,9 +39,9 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 			_, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{})
 			return err
 		}},
-		"apply": {node: "web01", do: func(w *testService, _ int64) error { return w.label(t, nil) }},
+		"apply": {node: "web01", do: func(w *testService, _ int64) error { return w.applyLabel(t, nil) }},
 		"apply to a revision": {node: "web01", stale: true, do: func(w *testService, revision int64) error {
-			return w.label(t, map[intent.Key]int64{nodeKey("web01"): revision})
+			return w.applyLabel(t, map[intent.Key]int64{nodeKey("web01"): revision})
 		}},
 		"delete of a revision": {node: "web01", stale: true, do: func(w *testService, revision int64) error {
 			_, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{Expect: map[intent.Key]int64{nodeKey("web01"): revision}})
@@ -86,7 +86,7 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	testenv.Value(w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"}))(t)
 	w.beforeApplyWrites = func() {
 		w.beforeApplyWrites = nil
-		if err := w.label(t, nil); err != nil {
+		if err := w.applyLabel(t, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -96,8 +96,8 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
-// label applies the node web01 with a changed label. expect has the expected revisions of resources.
-func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
+// applyLabel applies the node web01 with a changed label. expect has the expected revisions of resources.
+func (w *testService) applyLabel(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
 	return err
@@ -185,9 +185,9 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 	}
 }
 
-// TestMachinesOfOneNameGetNumbers joins many machines with the same name, and expects numbered names. All join in one
+// TestMachinesWithEqualNamesGetNumbers joins many machines with the same name, and expects numbered names. All join in one
 // transaction.
-func TestMachinesOfOneNameGetNumbers(t *testing.T) {
+func TestMachinesWithEqualNamesGetNumbers(t *testing.T) {
 	w := newTestService(t)
 	for i := range 20 {
 		before, err := w.Store().Revision(t.Context())

@@ -37,8 +37,8 @@ func (s *Resources) List(ctx context.Context, q ListQuery, match func(*model.Res
 // pageBytes bounds the stored bytes of one page of resources, without the last resource.
 const pageBytes = 8 << 20
 
-// Page returns one page of a list of resources, from behind a key. The key is q.After. A page has at most q.Limit
-// resources and about pageBytes. more is true if further resources follow.
+// Page returns one page of a list of resources, beginning after a given key. The key is q.After. A page has at
+// most q.Limit resources and about pageBytes. more is true if further resources follow.
 func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Resource) bool) (items []model.Resource, more bool, err error) {
 	return s.list(ctx, q, match, pageBytes)
 }
@@ -197,11 +197,11 @@ func difference(before, after []byte) string {
 	if before == nil && after == nil {
 		return ""
 	}
-	return udiff.Unified("before", "after", asYAML(before), asYAML(after))
+	return udiff.Unified("before", "after", toYAML(before), toYAML(after))
 }
 
-// asYAML converts the JSON text of a resource to YAML
-func asYAML(body []byte) string {
+// toYAML converts the JSON text of a resource to YAML
+func toYAML(body []byte) string {
 	if len(body) == 0 {
 		return ""
 	}
@@ -216,8 +216,9 @@ func asYAML(body []byte) string {
 // short runs; every other row is a long action that has begun and not ended.
 const runKind = "run"
 
-// openRun is the stored record of a person's long action that still runs. An example is a run on many nodes.
-type openRun struct {
+// unfinishedRun is the stored record of a person's long action that has not ended yet. An example is a run on
+// many nodes.
+type unfinishedRun struct {
 	By       Actor  // By.Why names the action
 	Picked   string // how many nodes or problems the action is about, for people
 	Revision int64  // of the change that recorded its begin
@@ -238,10 +239,10 @@ func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
 // the record at the next start.
 func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
 	key := Key{Kind: runKind, Name: uuid.NewString()}
-	of := openRun{By: by, Picked: picked}
+	of := unfinishedRun{By: by, Picked: picked}
 	body, err := json.Marshal(of)
 	if err != nil {
-		return nil, fmt.Errorf("BUG: %w", err)
+		return nil, fmt.Errorf("BUG: encode the record of a long action: %w", err)
 	}
 	by.Message += ": " + picked + note
 	done, err := s.commit(ctx, by, []Write{{Key: key, Body: body}})
@@ -261,7 +262,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 const closeRunTimeout = 30 * time.Second
 
 // closeRun records the end of a long action in the audit, and deletes the action's row
-func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
+func (s *Runs) closeRun(ctx context.Context, key Key, of unfinishedRun, how, came string) error {
 	by := of.By
 	by.Message = fmt.Sprintf("%s, started in revision %d%s: %s", of.By.Message, of.Revision, how, came)
 	_, err := s.commit(ctx, by, []Write{{Key: key, Expect: -1}})
@@ -278,7 +279,7 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 		if row.Name == "run" {
 			continue
 		}
-		of := openRun{By: serverActor("something")}
+		of := unfinishedRun{By: serverActor("something")}
 		if err := json.Unmarshal(row.Body, &of); err != nil {
 			return fmt.Errorf("decode the stored record %s: %w", row.Key, err)
 		}

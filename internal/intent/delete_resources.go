@@ -44,7 +44,7 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 		if key.Kind == "Node" {
 			a.addTombstone(row, Tombstone{Cause: ReasonDeleted, Reason: by.Message})
 		}
-		a.rememberNodeRow(row)
+		a.copyNodeRow(row)
 		a.addWrite(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
 	}
 	return a.previewAndCommit(ctx)
@@ -160,7 +160,7 @@ func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, 
 			return ApplyResult{}, err
 		}
 		a.addTombstone(row, t)
-		a.rememberNodeRow(row)
+		a.copyNodeRow(row)
 		a.addWrite(Write{Key: key, Expect: row.Revision, Retire: t.Cause == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
 	}
 	return a.previewAndCommit(ctx)

@@ -174,15 +174,15 @@ func (x *nodeIndex) names(namespaces []string) (names []string) {
 	return names
 }
 
-// removeKey removes a node from the index by its namespace and name.
-func (x *nodeIndex) removeKey(key Key) {
+// removeByName removes a node from the index by its namespace and name.
+func (x *nodeIndex) removeByName(key Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	uid, ok := x.keys[key]
 	if !ok {
 		return
 	}
-	x.removeUID(uid)
+	x.removeByUID(uid)
 	delete(x.keys, key)
 	delete(x.reports, uid)
 	delete(x.firstKeys, uid)
@@ -198,8 +198,8 @@ func (x *nodeIndex) renameNode(from, to Key) {
 	}
 }
 
-// removeUID removes a node from the index by its uid. The caller holds mu.
-func (x *nodeIndex) removeUID(uid uuid.UUID) {
+// removeByUID removes a node from the index by its uid. The caller holds mu.
+func (x *nodeIndex) removeByUID(uid uuid.UUID) {
 	if info := x.byUID[uid]; x.byKey[info.Key] == uid {
 		delete(x.byKey, info.Key)
 	}
@@ -240,7 +240,7 @@ func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old, ok := x.keys[key]; ok && old != info.UID {
-		x.removeUID(old)
+		x.removeByUID(old)
 		delete(x.keys, key)
 	}
 	if other, ok := x.byUID[info.UID]; ok && other.ID != info.ID {
@@ -248,7 +248,7 @@ func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, 
 			return was, false, key, sharer
 		}
 		twin = Key{"Node", other.Namespace, other.Name}
-		x.removeUID(info.UID)
+		x.removeByUID(info.UID)
 		delete(x.keys, twin)
 	}
 	info.Key = cmp.Or(info.Key, x.firstKeys[info.UID]) // the first key is in memory and not yet in the row
@@ -261,7 +261,7 @@ func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, 
 		}
 	}
 	was, known = x.byUID[info.UID]
-	x.removeUID(info.UID)
+	x.removeByUID(info.UID)
 	x.byUID[info.UID], x.keys[key] = *info, info.UID
 	if info.Key != "" {
 		x.byKey[info.Key] = info.UID
@@ -316,8 +316,8 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 	return list
 }
 
-// recordDeclaredUID checks and notes the uid that a file declares for a node. The machine with this uid belongs to the
-// node.
+// recordDeclaredUID checks the uid that a file declares for a node, and records the uid in the apply. The
+// machine with this uid belongs to the node.
 func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
@@ -388,7 +388,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 		return NodeInfo{}, missingNamespaceError(m.Namespace)
 	}
 	if gone {
-		if err := (&Tombstones{s.repository}).LiftTombstone(ctx, by, uid.String()); err != nil && model.ClassOf(err) != model.NotFound {
+		if err := (&Tombstones{s.repository}).DeleteTombstone(ctx, by, uid.String()); err != nil && model.ClassOf(err) != model.NotFound {
 			return NodeInfo{}, err
 		}
 	}

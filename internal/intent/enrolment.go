@@ -305,9 +305,9 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	return node, true, nil
 }
 
-// replacedTombstoneLife returns for how long the tombstone of a replaced machine must be kept. It ends when the
+// replacedTombstoneRetention returns for how long the tombstone of a replaced machine must be kept. It ends when the
 // machine's certificate can no longer be used or renewed.
-func (s *Enrolment) replacedTombstoneLife() time.Duration {
+func (s *Enrolment) replacedTombstoneRetention() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }
 
@@ -343,7 +343,7 @@ func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, e
 	}
 	if node.Key != "" && node.Key != j.key {
 		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Cause: ReasonReplaced, Reason: j.token.Note, By: j.token.By, At: s.opts.Now().UTC()}
-		old.Until = old.At.Add(s.replacedTombstoneLife())
+		old.Until = old.At.Add(s.replacedTombstoneRetention())
 		// The tombstone comes before the node: the change of the node's key ends the session of the old machine, and the
 		// refusal reads the tombstone.
 		writes = slices.Insert(writes, 0, old.write(keyTombstone+node.Key))

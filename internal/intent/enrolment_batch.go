@@ -158,7 +158,7 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 		used = &usedToken{token, revision}
 	}
 	if used != nil {
-		if err := used.Exhausted(); err != nil {
+		if err := used.CheckUses(); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Exhausted(); err != nil {
+	if err := t.CheckUses(); err != nil {
 		return nil, err
 	}
 	t.Uses++

@@ -366,8 +366,8 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 }
 
-// TestEnrolmentIsRefusedIfTrustIsUnknown expects a refusal while the server cannot determine a node's trust. A trusted
-// node belongs to a trusted group.
+// TestEnrolmentIsRefusedIfTrustIsUnknown expects a refusal while the server cannot determine whether a node is
+// trusted. A trusted node belongs to a trusted group.
 func TestEnrolmentIsRefusedIfTrustIsUnknown(t *testing.T) {
 	w := newTestService(t)
 	pay := func(role string) model.Resource {

@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// EnforceRetentionNow does one round of EnforceRetention, for tests.
+// EnforceRetentionNow deletes expired audit records, tokens, tombstones and silences once, for tests.
 func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.deleteExpired(ctx) }
 
-// WriteReportsNow does one round of WriteReports, for tests.
+// WriteReportsNow writes the pending agents' reports to the database once, for tests.
 func (s *Service) WriteReportsNow(ctx context.Context) error { return s.writePending(ctx) }
 
-// ForgetAbsentNow does one round of ForgetAbsentNodes after a given time, for tests.
+// ForgetAbsentNow removes ephemeral nodes that are absent for too long at a given time, for tests.
 func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
@@ -28,7 +28,7 @@ func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// RefillReportBudgets resets each node's limit of report changes, for tests
+// RefillReportBudgets resets the rate limit for changed reports of every node, for tests.
 func (s *Service) RefillReportBudgets() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // Placement counts the nodes and the other resources that use a written resource. It counts the nodes to which the
 // resource applies, and the resources that use it.
-type Placement = kind.Placement
+type Placement = kind.ResourceUsage
 
 // Impact is the predicted effect of a change on nodes, such as the number of affected nodes.
 type Impact struct {
@@ -261,7 +261,7 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 		return r.tombstones.putRow(row)
 	case "Node":
 		if deleted {
-			r.nodes.removeKey(row.Key)
+			r.nodes.removeByName(row.Key)
 			return nil
 		}
 	case "Namespace":

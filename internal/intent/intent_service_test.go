@@ -78,7 +78,7 @@ func (w *testService) open(t *testing.T) {
 				w.full(namespace, limit, reason)
 			}
 		},
-		Impact: w.impact,
+		Impact: w.previewImpact,
 		Absent: func(intent.NodeInfo) time.Duration { return w.wait },
 		Trusted: func(context.Context, model.NodeID) (string, error) {
 			if w.duringTrustCheck != nil {

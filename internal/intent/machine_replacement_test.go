@@ -139,8 +139,8 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine only by its key, and expects no reserved node name. A
-// trusted group lists a reserved name.
+// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine by its key, and expects no node name that trusted
+// groups reserve. A trusted group lists a reserved name.
 func TestMachineAcceptedByKeyGetsNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
@@ -210,13 +210,13 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 		!strings.Contains(err.Error(), "muster node unblock "+members[2].UID.String()) || !strings.Contains(err.Error(), "omit spec.uid") {
 		t.Fatalf("a file that was written before: %v", err)
 	}
-	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[2].UID.String()))
+	testenv.NoError(t, w.DeleteTombstone(ctx, ada, members[2].UID.String()))
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}))(t)
 	if c, ok := w.LookupNode(members[2].UID); !ok || c.Name != "c" {
 		t.Fatalf("%+v", c)
 	}
-	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[0].UID.String()))
-	if err := w.LiftTombstone(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
+	testenv.NoError(t, w.DeleteTombstone(ctx, ada, members[0].UID.String()))
+	if err := w.DeleteTombstone(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("twice: %v", err)
 	}
 	if graves := w.ListTombstones(); len(graves) != 1 || graves[0].Name != "b" || w.RefuseKey("k-a") != nil {
@@ -266,8 +266,8 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 	}
 }
 
-// The tombstone of a machine's key survives a restart. It is deleted when it expires or when the machine joins with a
-// token.
+// TestTombstoneIsDeletedByJoinOrExpiry expects a machine's tombstone to survive restarts until a new join or
+// its expiry. It is deleted when it expires or when the machine joins with a token.
 func TestTombstoneIsDeletedByJoinOrExpiry(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tombs := func() int {
@@ -312,9 +312,9 @@ func TestTombstoneIsDeletedByJoinOrExpiry(t *testing.T) {
 	}
 }
 
-// TestFirstKeyOfANodeStays records two machine keys for one node, and expects the first key to stay. No later write
+// TestFirstMachineKeyOfANodeStays records two machine keys for one node, and expects the first key to stay. No later write
 // changes the key.
-func TestFirstKeyOfANodeStays(t *testing.T) {
+func TestFirstMachineKeyOfANodeStays(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
 	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}}))

@@ -185,9 +185,9 @@ func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, delete
 	return err
 }
 
-// pruneAllGroups excludes the built-in groups "all" from the deletion of undeclared resources. It keeps the deletion
+// excludeAllGroups excludes the built-in groups "all" from the deletion of undeclared resources. It keeps the deletion
 // in namespaces that are deleted as a whole.
-func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
+func (a *pendingApply) excludeAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
 	for i := range list {
 		switch key := list[i].row.Key; {
 		case isAllGroup(key) && a.deleted[Key{Kind: "Namespace", Name: key.Namespace}]:

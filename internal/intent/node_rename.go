@@ -17,7 +17,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 		return ApplyResult{}, err
 	}
 	if name == to {
-		return ApplyResult{}, model.Errorf(model.Invalid, "%s already has the new name", key)
+		return ApplyResult{}, model.Errorf(model.Invalid, "resource %s already has the new name", key)
 	}
 	r, err := s.decode(row)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	}
 	if _, err := s.opts.Store.Get(ctx, KeyOf(r)); model.ClassOf(err) != model.NotFound {
 		if err == nil {
-			err = model.Errorf(model.Conflict, "%s already exists", KeyOf(r)).
+			err = model.Errorf(model.Conflict, "resource %s already exists", KeyOf(r)).
 				WithHint("if the same machine joined again: muster node retire %s, then rename; muster describe node %s shows the machine", to, to)
 		}
 		return ApplyResult{}, err
@@ -39,7 +39,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 		return ApplyResult{}, err
 	}
 	a := pendingApply{repo: s.repository, by: by, opts: o}
-	a.rememberNodeRow(row)
+	a.copyNodeRow(row)
 	a.addWrite(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
 		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: renameWarning(row)})
 	if err := a.renameReferences(ctx, nodeRenaming{namespace: namespace, old: name, new: to, inOtherNamespaces: s.nameInOtherNamespace(namespace, name)}); err != nil {

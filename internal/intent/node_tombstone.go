@@ -234,8 +234,8 @@ func (s *Tombstones) ListTombstones() []TombstoneEntry {
 	return s.tombstones.list(func(*Tombstone) bool { return true })
 }
 
-// LiftTombstone deletes the tombstone of a refused machine. Then the machine may ask to join again.
-func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) error {
+// DeleteTombstone deletes the tombstone of a refused machine. Then the machine may ask to join again.
+func (s *Tombstones) DeleteTombstone(ctx context.Context, by Actor, id string) error {
 	writes := s.tombstones.deletionWrites(id)
 	if writes == nil {
 		return ErrNoTombstone(id)

@@ -65,7 +65,7 @@ func (p *proposal) readReferencedRows(ctx context.Context) error {
 		}
 		var next []Key
 		for _, key := range keys {
-			if k, _ := p.repo.opts.Kinds.Of(key.Kind); k.Cycle.Problem == "" {
+			if k, _ := p.repo.opts.Kinds.Lookup(key.Kind); k.Cycle.Problem == "" {
 				continue
 			}
 			r, err := p.resourceAfterApply(ctx, key)
@@ -146,7 +146,8 @@ func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error
 	return spec, nil
 }
 
-// referenceKey returns the key of a referenced resource. namespace is the namespace of the referring resource.
+// referenceKey returns the key of a resource, given its kind and a reference text such as shared/web. namespace
+// is the namespace of the referring resource.
 func referenceKey(kind, namespace, ref string) Key {
 	ns, name := model.SplitRef(namespace, ref)
 	return Key{kind, ns, name}
@@ -182,7 +183,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 			return nil, err
 		case found != nil:
 		case ref.Required:
-			k, _ := p.repo.opts.Kinds.Of(ref.Kind)
+			k, _ := p.repo.opts.Kinds.Lookup(ref.Kind)
 			return nil, model.Errorf(model.Invalid, "%s: %s: %s %q does not exist%s", key, ref.Field, strings.ToLower(k.Name), ref.Text, p.suggestName(ctx, to)).
 				WithHint("apply a %s of that name in the same file, or remove the reference. List them: muster get %s -n %s", k.Name, k.Plural, to.Namespace)
 		default:
@@ -200,7 +201,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 	return warnings, nil
 }
 
-// keyOfReference returns the key of a referenced resource
+// keyOfReference converts a parsed reference to the database key of the referenced resource.
 func keyOfReference(ref kind.Reference) Key { return Key{ref.Kind, ref.Namespace, ref.Name} }
 
 // suggestName returns a hint with an existing resource of a similar name. The text is empty if no name is near.
@@ -264,7 +265,7 @@ func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 		return known[key]
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(p.applied), func(a, b Key) int { return strings.Compare(a.String(), b.String()) }) {
-		k, _ := p.repo.opts.Kinds.Of(key.Kind)
+		k, _ := p.repo.opts.Kinds.Lookup(key.Kind)
 		if k.Cycle.Problem == "" {
 			continue
 		}

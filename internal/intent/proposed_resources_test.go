@@ -218,7 +218,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 		"a group that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Groups: []string{"nobody"}})}, []string{"group nobody, which does not exist"}},
 		"a node that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Nodes: []string{"db02"}})},
 			[]string{`node "db02" does not exist`, "the first machine with that name", "muster node token --groups g"}},
-		"no more": {[]model.Resource{group("inner", model.GroupSpec{})}, []string{"group/inner must stay trusted", "group/outer", "muster edit group outer"}},
+		"no more": {[]model.Resource{group("inner", model.GroupSpec{})}, []string{"group/inner must stay a trusted group", "group/outer", "muster edit group outer"}},
 	} {
 		err := apply(c.rs...)
 		if model.ClassOf(err) != model.Invalid {

@@ -104,8 +104,8 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 	}
 }
 
-// A long action is recorded in the audit twice, at its start and at its end. If the server stops before that, its next
-// start records the interruption once.
+// TestInterruptedRunsAreClosed interrupts a long action by a restart, and expects one audit record of the
+// interruption. If the server stops before that, its next start records the interruption once.
 func TestInterruptedRunsAreClosed(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	by := intent.Actor{User: "ada", Address: "10.0.0.7", Message: "a bulk resolve"}

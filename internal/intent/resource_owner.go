@@ -28,7 +28,7 @@ func (a *pendingApply) setOwner(r *model.Resource) error {
 	return nil
 }
 
-// checkOwner notes an applied resource that belongs to another owner, and keeps or releases the present owner
+// checkOwner records that an applied resource has another owner, and keeps or removes the present owner.
 func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
@@ -83,7 +83,7 @@ func (a *pendingApply) foreignResourcesError() error {
 		}
 		report[i] = model.ListFirst(owners[owner], 10) + verb + owner
 	}
-	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(report, "; ")).
+	return model.Errorf(model.Guarded, "resources belong to other owners: %s; nothing was changed", strings.Join(report, "; ")).
 		WithHint("agree with the owner, or remove the resource from your files; to become its owner: --take-over")
 }
 
@@ -124,9 +124,9 @@ func keyWithOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// firstRefusal returns the first reason to refuse the apply. The reasons are resources of other owners, a reference to
+// refusalReason returns the first reason to refuse the apply. The reasons are resources of other owners, a reference to
 // a missing resource, and too many changed nodes.
-func (a *pendingApply) firstRefusal(affected int) error {
+func (a *pendingApply) refusalReason(affected int) error {
 	reasons := slices.DeleteFunc([]error{a.foreignResourcesError(), a.dangling, a.checkAffected(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Re
 			a.deleted[row.Key] = true
 		}
 	}
-	return a.pruneAllGroups(ctx, list)
+	return a.excludeAllGroups(ctx, list)
 }
 
 // keepReason returns the reason why a prune keeps an undeclared resource. The text is empty if the prune deletes the
@@ -235,7 +235,7 @@ func (a *pendingApply) prune(ctx context.Context, list []undeclaredResource) err
 			continue
 		}
 		o.Op, o.Diff = OpDeleted, a.difference(s.row.Key, s.row.Body, nil)
-		a.rememberNodeRow(s.row)
+		a.copyNodeRow(s.row)
 		a.addWrite(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
 	n, by, err := a.repo.findReferrer(ctx, a.deleted, a.applied)

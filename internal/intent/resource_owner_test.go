@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// withOwner sets the owner of a test resource and returns the resource.
+// withOwner sets the owner of a test resource, and returns the changed resource.
 func withOwner(r model.Resource, owner string) model.Resource {
 	r.Metadata.Owner = owner
 	return r
@@ -97,7 +97,7 @@ func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 
 // An apply without an owner removes the owner of a resource, and returns a warning. It must state the expected
 // revision.
-func TestEditMayReleaseOwner(t *testing.T) {
+func TestApplyWithoutOwnerReleasesOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	key := intent.Key{Kind: "Check", Namespace: model.DefaultNamespaceName, Name: "x"}
@@ -253,7 +253,8 @@ func TestPruneThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true, Yes: true}))(t)
 }
 
-// Two pipelines apply the same folder at the same time. The second apply fails with a conflict and changes nothing.
+// TestConcurrentAppliesConflict applies a folder twice concurrently, and expects the second apply to fail with
+// a conflict. The second apply fails with a conflict and changes nothing.
 func TestConcurrentAppliesConflict(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	slow := check("x")
@@ -275,9 +276,9 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// TestReviewHoldsBesideOtherCommits changes resources between an apply's preview and commit, and expects the apply to
+// TestPreviewIsRepeatedAfterOtherCommits changes resources between an apply's preview and commit, and expects the apply to
 // preview again. Only a fleet with review needs the second preview.
-func TestReviewHoldsBesideOtherCommits(t *testing.T) {
+func TestPreviewIsRepeatedAfterOtherCommits(t *testing.T) {
 	for hasReview, previews := range map[bool]int{false: 2, true: 3} {
 		w := newTestService(t)
 		w.hasReview = hasReview
@@ -292,9 +293,9 @@ func TestReviewHoldsBesideOtherCommits(t *testing.T) {
 	}
 }
 
-// impact stands in for the planner's preview, and returns the number of affected nodes that the test set. It calls
-// w.between after an apply has read its rows and before it writes.
-func (w *testService) impact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
+// previewImpact replaces the planner's preview, and returns the number of affected nodes that the test has set.
+// It calls w.between after an apply has read its rows and before it writes.
+func (w *testService) previewImpact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
 	w.previews++
 	if w.beforeApplyWrites != nil {
 		w.beforeApplyWrites()

@@ -64,17 +64,17 @@ func (s *Rollouts) Update(ctx context.Context, by Actor, next StoredRollout) err
 func rolloutWrite(next StoredRollout) (Write, error) {
 	body, err := json.Marshal(next.Rollout)
 	if err != nil {
-		return Write{}, fmt.Errorf("encode the roll-out of unit %d: %w", next.Unit, err)
+		return Write{}, fmt.Errorf("encode the roll-out of directive %d: %w", next.Unit, err)
 	}
 	return Write{Key: RolloutKey(next.Unit), Body: body, Expect: next.Revision}, nil
 }
 
-// Revert restores a directive and its technique from an older revision. If `with` is not nil, the same commit stores
-// this roll-out. may says whether the author may change resources of a namespace.
+// Revert restores an older revision of a directive and its technique. If `with` is not nil, the same commit
+// stores this roll-out. may says whether the author may change resources of a namespace.
 func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision int64, with *StoredRollout, may func(namespace string) error) error {
 	var writes []Write
 	revert := func(key Key) (was []byte, err error) {
-		was, now, err := s.textAt(ctx, key, revision)
+		was, now, err := s.resourceAt(ctx, key, revision)
 		if err == nil && was != nil && !sameJSON(was, now.Body) {
 			writes = append(writes, Write{Key: key, Body: was, Expect: now.Revision})
 			err = may(key.Namespace)
@@ -121,7 +121,7 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 			return err
 		}
 		apply.hasReview = found.HasReview
-		if apply.requests, err = s.reviewChange(ctx, by, writes, found.Reviewed, InNamespace(command, directive.Namespace), false); err != nil {
+		if apply.requests, err = s.checkApproval(ctx, by, writes, found.Reviewed, AddNamespaceFlag(command, directive.Namespace), false); err != nil {
 			return err
 		}
 	}
@@ -144,9 +144,9 @@ func (s *Rollouts) checkRevertedSecrets(ctx context.Context, writes []Write) err
 	return cmp.Or(err, errors.Join(problems...))
 }
 
-// textAt returns the JSON that a resource had at an older revision, and its present row. The JSON is nil if the
+// resourceAt returns the JSON that a resource had at an older revision, and its present row. The JSON is nil if the
 // resource did not exist then.
-func (s *Rollouts) textAt(ctx context.Context, key Key, revision int64) (body []byte, now Row, err error) {
+func (s *Rollouts) resourceAt(ctx context.Context, key Key, revision int64) (body []byte, now Row, err error) {
 	if now, err = s.opts.Store.Get(ctx, key); err != nil {
 		return nil, now, err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reviewStored calls a function for each stored resource of a kind whose JSON contains a given text. The text is mark.
+// visitStored calls a function for each stored resource of a kind that contains a given text. The text is mark.
 // It skips resources that the apply itself changes.
-func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
+func (p *proposal) visitStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
 	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
 		if err != nil {
 			return err
@@ -49,13 +49,13 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 			}
 		}
 	}
-	loosened, err := p.loosensSecrets(ctx)
+	loosened, err := p.loosensSecretAccess(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, kind := range secretSenders {
 		if loosened {
-			if err = p.reviewStored(ctx, kind, secretsMark, review); err != nil {
+			if err = p.visitStored(ctx, kind, secretsMark, review); err != nil {
 				return nil, err
 			}
 		}
@@ -64,10 +64,10 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 	return append(problems, ofPolicies...), err
 }
 
-// loosensSecrets reports whether the applied Groups and Secrets may let the server send a secret to more machines.
+// loosensSecretAccess reports whether the applied Groups and Secrets may let the server send a secret to more machines.
 // They may if a Group becomes open that was trusted or did not exist, or if the server may now send the value of a
 // Secret. Any other change of Groups and Secrets leaves the stored resources as valid as they are.
-func (p *proposal) loosensSecrets(ctx context.Context) (bool, error) {
+func (p *proposal) loosensSecretAccess(ctx context.Context) (bool, error) {
 	for key, r := range p.applied {
 		group, isGroup := r.Spec.(*model.GroupSpec)
 		secret, isSecret := r.Spec.(*model.SecretSpec)
@@ -114,7 +114,7 @@ func (p *proposal) refusePolicySecrets(ctx context.Context, loosened bool) (prob
 				}
 			}
 		}
-		return p.reviewStored(ctx, kind, mark, visit)
+		return p.visitStored(ctx, kind, mark, visit)
 	}
 	techniques := map[Key]*model.TechniqueSpec{}
 	err = each("Technique", `"`+model.SecretParameter+`"`, func(r *model.Resource) error {
@@ -215,7 +215,7 @@ func (p *proposal) checkTrustedTargets(ctx context.Context, key Key, kind string
 	what := strings.ToLower(kind)
 	for t, at := targets, "targets"; t != nil; t, at = t.Except, at+".except" {
 		refuse := func(hint, format string, args ...any) error {
-			return model.Errorf(model.Invalid, "%s: %s: the %s gives the secret %s to nodes, and %s", key, at, what, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
+			return model.Errorf(model.Invalid, "%s: %s: the %s gives the secret %s to nodes, but %s", key, at, what, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
 		}
 		if t.Where != "" {
 			return refuse("move the condition to a group with trusted: true, and name the group in this "+what, "a condition of the %s reads facts that machines report", what)
@@ -287,7 +287,7 @@ func (p *proposal) firstServerSecret(ctx context.Context, namespace string, name
 func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		key := KeyOf(r)
-		k, _ := p.repo.opts.Kinds.Of(key.Kind)
+		k, _ := p.repo.opts.Kinds.Lookup(key.Kind)
 		for _, secret := range model.NamedSecrets(r.Spec) {
 			spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", key.Namespace, secret.Ref))
 			if err != nil {
@@ -313,7 +313,7 @@ func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, er
 	}
 	for _, kind := range [...]string{"Handler", "Mutator"} {
 		if stored && err == nil {
-			err = p.reviewStored(ctx, kind, `"secret"`, review)
+			err = p.visitStored(ctx, kind, `"secret"`, review)
 		}
 	}
 	return problems, err
@@ -341,7 +341,7 @@ func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 		} else if inside.Trusted {
 			continue
 		}
-		return model.Errorf(model.Invalid, "%s is trusted and cannot contain group %s, %s", key, name, why).
+		return model.Errorf(model.Invalid, "%s is a trusted group and cannot contain group %s, %s", key, name, why).
 			WithHint("set trusted: true in group %s in the same apply, or remove it from spec.groups", name)
 	}
 	return p.checkListedNodes(ctx, key, spec)
@@ -363,7 +363,7 @@ func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
 		}
 		for _, name := range around.Groups {
 			if referenceKey("Group", row.Namespace, name) == key {
-				return model.Errorf(model.Invalid, "%s must stay trusted: %s, which is trusted, contains it", key, row.Key).
+				return model.Errorf(model.Invalid, "%s must stay a trusted group, because %s contains it and is trusted", key, row.Key).
 					WithHint("remove this group from the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
 			}
 		}
@@ -380,7 +380,7 @@ func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.Gr
 			return err
 		}
 		if len(missing) > 0 {
-			return model.Errorf(model.Invalid, "%s is trusted, and %s: the first machine with that name would become a member", key, missing[0]).
+			return model.Errorf(model.Invalid, "%s is a trusted group, but %s: the first machine with that name would become a member", key, missing[0]).
 				WithHint("let the machine join, check the machine, then list its node; or let it join with a token that names the group: muster node token --groups %s", key.Name)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestLoosenedGroupsAndSecretsFindStoredChecks expects a refusal of each change that would disclose a secret of the
+// TestChangesThatDiscloseSecretsAreRefused expects a refusal of each change that would disclose a secret of the
 // server. After such a change, a stored check would send the secret to machines that can join by themselves. The test
 // expects no other refusal.
-func TestLoosenedGroupsAndSecretsFindStoredChecks(t *testing.T) {
+func TestChangesThatDiscloseSecretsAreRefused(t *testing.T) {
 	w := newTestService(t)
 	resource := func(kind, name string, spec model.Spec) model.Resource {
 		return model.Resource{Kind: kind, Metadata: model.Metadata{Name: name}, Spec: spec}

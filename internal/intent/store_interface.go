@@ -33,7 +33,7 @@ type Store interface {
 	// RecordIncarnation records the incarnation of the journal that the rows belong to from now on. With a new incarnation
 	// ids and revisions continue above those that the journal has seen, and ids skip IDGap more numbers: the rows may be
 	// an older copy or new, and agents may know ids that were given later.
-	RecordIncarnation(ctx context.Context, incarnation uint64, seen KnownIntent) error
+	RecordIncarnation(ctx context.Context, incarnation uint64, seen JournaledRevision) error
 	// Incarnation returns the incarnation of the last RecordIncarnation; zero: there was none.
 	Incarnation(ctx context.Context) (incarnation uint64, err error)
 	// Trouble returns the error of the last query; nil: it succeeded.
@@ -41,9 +41,9 @@ type Store interface {
 	Close() error
 }
 
-// KnownIntent has the newest revision and the highest id of declared resources that the journal mentions. An older,
-// restored database continues with higher numbers. Zero: the journal is new.
-type KnownIntent struct {
+// JournaledRevision has the newest revision and the highest id of declared resources that the journal mentions.
+// An older, restored database continues with higher numbers. Zero: the journal is new.
+type JournaledRevision struct {
 	Revision int64
 	LastID   uint32
 }

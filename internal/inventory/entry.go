@@ -57,9 +57,9 @@ func printable(r rune) rune {
 // isControl reports whether a character is an ASCII control character.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Read converts and checks an inventory entry in the form of the agent protocol. ok is false if the entry is
-// malformed: New never returns such an entry.
-func Read(e model.InventoryEntry) (_ Entry, ok bool) {
+// ParseEntry converts an inventory entry of the agent protocol and validates the fields. ok is false if the
+// entry is malformed: New never returns such an entry.
+func ParseEntry(e model.InventoryEntry) (_ Entry, ok bool) {
 	if e.Section == 0 || e.Section > 255 || len(e.Fields) == 0 || len(e.Fields) > MaxFields {
 		return "", false
 	}

@@ -34,8 +34,8 @@ func (s Section) Bit() uint32 {
 	return 1 << s
 }
 
-// Form has the name of an inventory section and the names of its entries' fields.
-type Form struct {
+// SectionSchema has the name of an inventory section and the field names of the entries.
+type SectionSchema struct {
 	Section
 	Name   string   // in conditions and commands
 	Fields []string // of an entry, the name first; new ones come last
@@ -45,7 +45,7 @@ type Form struct {
 }
 
 // forms has all sections in the order of their numbers.
-var forms = [sections]Form{
+var forms = [sections]SectionSchema{
 	{System, "system", []string{"name", "value"}, "what the machine runs: names, system, kernel, boot", false},
 	{Hardware, "hardware", []string{"name", "value"}, "processors, memory, firmware and serial number", false},
 	{Network, "network", []string{"name", "mac", "mtu", "addresses", "state"}, "network interfaces with their addresses", false},
@@ -60,29 +60,30 @@ var forms = [sections]Form{
 	{Custom, "custom", []string{"name", "value"}, "properties that scripts in the folder inventory.d print", false},
 }
 
-// Forms returns the names and field names of all inventory sections, in the order of the section numbers.
-func Forms() []Form { return slices.Clone(forms[:]) }
+// SectionSchemas returns the schemas (name and field names) of all inventory sections, ordered by section
+// number.
+func SectionSchemas() []SectionSchema { return slices.Clone(forms[:]) }
 
-// FormOf returns the name and field names of an inventory section. A section that this program does not know has its
-// number as name.
-func FormOf(s Section) Form {
+// SchemaOf returns the schema (name and field names) of an inventory section. A section that this program does
+// not know has its number as name.
+func SchemaOf(s Section) SectionSchema {
 	if s < 1 || s > sections {
-		return Form{Section: s, Name: "section-" + strconv.Itoa(int(s)), Fields: []string{"name"}}
+		return SectionSchema{Section: s, Name: "section-" + strconv.Itoa(int(s)), Fields: []string{"name"}}
 	}
 	return forms[s-1]
 }
 
-// FormNamed returns the field names of the inventory section with a given name.
-func FormNamed(name string) (Form, bool) {
-	i := slices.IndexFunc(forms[:], func(f Form) bool { return f.Name == name })
+// SchemaByName returns the schema (field names) of the inventory section with a given name.
+func SchemaByName(name string) (SectionSchema, bool) {
+	i := slices.IndexFunc(forms[:], func(f SectionSchema) bool { return f.Name == name })
 	if i < 0 {
-		return Form{}, false
+		return SectionSchema{}, false
 	}
 	return forms[i], true
 }
 
-// Names returns the names of all inventory sections.
-func Names() []string {
+// SectionNames returns the names of all inventory sections.
+func SectionNames() []string {
 	names := make([]string, sections)
 	for i := range forms {
 		names[i] = forms[i].Name

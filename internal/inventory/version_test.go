@@ -106,7 +106,8 @@ func compareWith(t *testing.T, manager string, pairs [][2]string, c *exec.Cmd, i
 	}
 }
 
-// TestAPKVersions compares each version in a sorted list of apk versions with its neighbour.
+// TestAPKVersions compares neighbours in a sorted list of apk versions, and expects CompareVersions to confirm
+// the order.
 func TestAPKVersions(t *testing.T) {
 	for _, line := range []string{
 		"1.0_alpha 1.0_alpha1 1.0_alpha2 1.0_beta 1.0_pre1 1.0_rc1 1.0_rc1-r1 1.0 1.0-r1 1.0-r10 1.0_git20200101 1.0_p1 1.0_p1-r2 1.0a 1.0b 1.0b-r1 1.0.0 1.0.1 1.1 1.10 2 10",

@@ -19,8 +19,9 @@ const (
 	Boolean              // true or false, stored as 1 or 0
 )
 
-// Kind says in which form Go stores a value of an item. The kinds are float, unsigned integer and text. An item's type
-// decides the kind of its stored values; between two steps of preprocessing a value has any kind.
+// Kind says whether a value of an item is stored as a float, unsigned integer or text. The kinds are float,
+// unsigned integer and text. An item's type decides the kind of its stored values; between two steps of
+// preprocessing a value has any kind.
 type Kind uint8
 
 // Kinds of values.

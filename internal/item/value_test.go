@@ -18,7 +18,7 @@ func FuzzParseType(f *testing.F) {
 	})
 }
 
-// TestValues converts values of each kind to numbers and text and compares the results
+// TestValues converts values of each kind to numbers and text, and expects the right results.
 func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		value Value

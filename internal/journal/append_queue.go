@@ -49,7 +49,7 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 		q.mu.Unlock()
 		return err
 	}
-	b := q.openBatchLocked(raw)
+	b := q.batchWithSpaceLocked(raw)
 	for i := range entries {
 		b.addEntry(&entries[i])
 	}
@@ -96,9 +96,9 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	}
 }
 
-// openBatchLocked returns a batch of the queue with room for the new bytes. A new batch is made if the last one is
-// full. The caller holds mu.
-func (q *batchQueue) openBatchLocked(raw int) *batch {
+// batchWithSpaceLocked returns a batch of the queue that has enough space for the new bytes. A new batch is
+// made if the last one is full. The caller holds mu.
+func (q *batchQueue) batchWithSpaceLocked(raw int) *batch {
 	if n := len(q.pending); n > 0 {
 		if b := q.pending[n-1]; b.raw+raw <= q.maxCommit {
 			return b
@@ -114,8 +114,8 @@ func (q *batchQueue) openBatchLocked(raw int) *batch {
 	return b
 }
 
-// takeBatch removes and returns the first batch of the queue, or nil from an empty queue.
-func (q *batchQueue) takeBatch() *batch {
+// popBatch removes and returns the first batch of the queue, or nil from an empty queue.
+func (q *batchQueue) popBatch() *batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 {
@@ -160,8 +160,8 @@ func (q *batchQueue) releaseSpace(raw int) {
 	q.wakeAppendersLocked()
 }
 
-// keepForReuse stores an empty batch, so that a later commit can use its memory again.
-func (q *batchQueue) keepForReuse(b *batch) {
+// recycleBatch stores an empty batch, so that a later commit can use the memory again.
+func (q *batchQueue) recycleBatch(b *batch) {
 	b.clearEntries()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -212,8 +212,8 @@ func signalChannel(ch chan struct{}) {
 	}
 }
 
-// batch collects the entries for one later commit, with their callbacks (Waiters). Batches are reused, so that a
-// steady flow allocates nothing.
+// batch collects the entries for one later commit, with the callbacks (Waiters) of the entries. Batches are
+// reused, so that a steady flow allocates nothing.
 type batch struct {
 	data    []byte      // the entries' bytes, back to back
 	entries []entrySpan // of each in data
@@ -223,7 +223,7 @@ type batch struct {
 	urgent  bool // an entry is not patient
 }
 
-// entrySpan says where the data of one entry lies in a batch. It also has the entry's section (partition).
+// entrySpan is the byte range of one entry in a batch. It also has the entry's section (partition).
 type entrySpan struct {
 	section Section
 	aged    bool
@@ -255,9 +255,9 @@ func (b *batch) addEntry(e *Entry) {
 	}
 }
 
-// removeAged removes the entries from before a stall, if their data contain an age. It returns their callbacks
-// (Waiters). Such entries contain their age and were read before the stall.
-func (b *batch) removeAged(stall *time.Time) (waiters []entryWaiter) {
+// removeStaleEntries removes entries with a relative time that became wrong during a pause of process or disk.
+// It returns their callbacks (Waiters). Such entries contain their age and were read before the stall.
+func (b *batch) removeStaleEntries(stall *time.Time) (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
 		if !e.aged || e.stall == stall {
 			return false
@@ -282,15 +282,15 @@ func (b *batch) clearEntries() {
 	*b = batch{data: b.data[:0], entries: b.entries[:0], waiters: b.waiters[:0]}
 }
 
-// sectionGrouper sorts the entries of a batch by section, which is the number of a partition. The order of entries
-// within a section is kept (counting sort).
-type sectionGrouper struct {
+// partitionGrouper sorts the entries of a batch by partition (journal section). The order of entries within a
+// section is kept (counting sort).
+type partitionGrouper struct {
 	count [int(All) + 1]uint32
 	size  [int(All) + 1]uint32
 }
 
-// groupEntries sorts the entries of a batch by section (partition) into a commit.
-func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
+// groupEntries sorts the entries of a batch by partition and adds the entries to a commit.
+func (g *partitionGrouper) groupEntries(b *batch, c *commit) {
 	clear(g.count[:])
 	clear(g.size[:])
 	for _, e := range b.entries {
@@ -322,7 +322,8 @@ func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
 	}
 }
 
-// resizeBuffer returns a buffer of length n, the given buffer or a larger new one. Its content is undefined.
+// resizeBuffer returns a buffer of length n, either the given buffer or a larger new buffer. Its content is
+// undefined.
 func resizeBuffer(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

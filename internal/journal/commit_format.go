@@ -37,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint has the number, CRC and times of a commit, from which the next commit continues
+// checkpoint has the number, CRC and times of the last commit, from which the next commit continues.
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -75,17 +75,17 @@ func (h segmentHeader) append(dst []byte) []byte {
 	dst = le.AppendUint64(dst, uint64(h.before.received))
 	dst = le.AppendUint64(dst, uint64(h.before.listening))
 	dst = le.AppendUint64(dst, 0)
-	le.PutUint32(dst[at+8:], segmentSum(dst[at:]))
+	le.PutUint32(dst[at+8:], segmentHeaderCRC(dst[at:]))
 	return dst
 }
 
-// segmentSum returns the CRC of a segment header. The header's own CRC field is left out.
-func segmentSum(b []byte) uint32 {
+// segmentHeaderCRC returns the CRC of a segment header. The header's own CRC field is left out.
+func segmentHeaderCRC(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[12:segmentHeaderSize])
 }
 
-// commitSum returns the CRC of a commit header. The header's two CRC fields are left out.
-func commitSum(b []byte) uint32 {
+// commitHeaderCRC returns the CRC of a commit header. The header's two CRC fields are left out.
+func commitHeaderCRC(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[12:commitHeaderSize])
 }
 
@@ -108,7 +108,7 @@ func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 		return h, errTruncatedCommit
 	case le.Uint64(b)&^(0xff<<56) != segmentMagic&^(0xff<<56):
 		return h, errDamagedHeader
-	case segmentSum(b) != le.Uint32(b[8:]):
+	case segmentHeaderCRC(b) != le.Uint32(b[8:]):
 		return h, errDamagedHeader
 	case b[7] > version:
 		return h, errNewerVersion
@@ -168,7 +168,7 @@ func (h *commitHeader) encodeHeader(b []byte) {
 	le.PutUint32(b[56:], h.entries)
 	le.PutUint16(b[60:], h.sections)
 	le.PutUint16(b[62:], h.flags)
-	own := commitSum(b)
+	own := commitHeaderCRC(b)
 	h.crc = crc32.Update(own, castagnoli, b[commitHeaderSize:])
 	le.PutUint32(b[8:], own)
 	le.PutUint32(b[4:], h.crc)
@@ -182,7 +182,7 @@ func parseHeader(b []byte) (h commitHeader, err error) {
 		return h, errTruncatedCommit
 	case le.Uint32(b)&^(0xff<<24) != commitMagic&^(0xff<<24):
 		return h, errDamagedHeader
-	case commitSum(b) != le.Uint32(b[8:]):
+	case commitHeaderCRC(b) != le.Uint32(b[8:]):
 		return h, errDamagedHeader
 	}
 	h = commitHeader{
@@ -215,9 +215,9 @@ func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// firstNumberAndChain returns the first commit number that the commit stands for, and the CRC for its successor. They
+// replacedRange returns the first commit number that the commit replaces, and the CRC for the next commit. They
 // differ from number and crc only in a commit that Repair wrote in place of lost commits.
-func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
+func (h *commitHeader) replacedRange(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil
 	}
@@ -230,8 +230,8 @@ func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uin
 
 const lostBodySize = 12
 
-// sectionSpan says where the entries of one partition lie in an uncompressed commit. A commit's section table has one
-// such row per partition.
+// sectionSpan is the byte range of one partition's entries in an uncompressed commit. A commit's section table
+// has one such row per partition.
 type sectionSpan struct {
 	section    Section
 	count      uint32

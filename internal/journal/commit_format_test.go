@@ -147,7 +147,7 @@ func FuzzCommit(f *testing.F) {
 		for range 2 {
 			if h, err := parseHeader(data); err == nil && int(h.body) == len(data)-commitHeaderSize {
 				body := data[commitHeaderSize:]
-				_, _, _ = h.firstNumberAndChain(body)
+				_, _, _ = h.replacedRange(body)
 				c := newCommit(&pool)
 				if c.copyVerified(h, body) == nil {
 					n := 0
@@ -217,11 +217,11 @@ func FuzzFormatFile(f *testing.F) {
 	}
 	f.Add(format)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		parsed, err := parseFolder(data)
+		parsed, err := parseFormatFile(data)
 		if err != nil {
 			return
 		}
-		again, err := parseFolder(parsed.encode())
+		again, err := parseFormatFile(parsed.encode())
 		if err != nil || again.incarnation != parsed.incarnation {
 			t.Fatalf("file FORMAT encoded again: error %v, got %+v and %+v", err, parsed, again)
 		}
@@ -280,22 +280,22 @@ func TestFormatPageShowsGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestConsumersFloorIsLowestPosition expects Floor to return the reader of the journal that is farthest behind. A
-// consumer that ended no longer counts.
-func TestConsumersFloorIsLowestPosition(t *testing.T) {
+// TestSlowestConsumerHasLowestPosition registers journal readers at several positions, and expects the reader
+// with the lowest position. A consumer that ended no longer counts.
+func TestSlowestConsumerHasLowestPosition(t *testing.T) {
 	var c Consumers
-	if lowest, ok := c.Floor(); ok {
+	if lowest, ok := c.Slowest(); ok {
 		t.Fatalf("without consumers the floor is %+v", lowest)
 	}
 	at := func(number uint64) Position { return Position{Log: 7, Number: number} }
 	cursors := []Consumer{{"handler default/lake", at(40)}, {"handler default/kafka", at(25)}}
 	c.Add(func() []Consumer { return []Consumer{{"snapshots", at(30)}} })
 	c.Add(func() []Consumer { return cursors })
-	if lowest, ok := c.Floor(); !ok || lowest != cursors[1] {
+	if lowest, ok := c.Slowest(); !ok || lowest != cursors[1] {
 		t.Errorf("floor %+v %v, want kafka's", lowest, ok)
 	}
 	cursors = cursors[:1]
-	if lowest, ok := c.Floor(); !ok || lowest.Name != "snapshots" || lowest.At != at(30) {
+	if lowest, ok := c.Slowest(); !ok || lowest.Name != "snapshots" || lowest.At != at(30) {
 		t.Errorf("floor %+v %v, want the snapshots'", lowest, ok)
 	}
 	if list := c.List(); len(list) != 2 || list[1].Name != "handler default/lake" {

@@ -121,8 +121,7 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, skip
 	return w.requireCommitsRead(&l.opts, s, to, err)
 }
 
-// deliverCommit makes a readable Commit of a commit's bytes, and passes the Commit to a function. raw is header and
-// body.
+// deliverCommit decodes a commit and calls a function with the decoded Commit. raw is header and body.
 func deliverCommit(pool *sync.Pool, log uint64, h commitHeader, raw []byte, fn func(Commit) error) error {
 	c := newCommit(pool)
 	defer c.Release()
@@ -165,7 +164,7 @@ type followPosition struct {
 
 // readPresentCommits reads all commits that the log's files contain now, from the reader's position on.
 func (f *followPosition) readPresentCommits(ctx context.Context, fn func(Commit) error) (err error) {
-	if f.folder, err = readFolder(f.opts.FS, f.dir); err != nil {
+	if f.folder, err = readFormatFile(f.opts.FS, f.dir); err != nil {
 		return err
 	}
 	if f.folder == nil {
@@ -200,7 +199,7 @@ func (f *followPosition) readSegment(ctx context.Context, s *segment, fn func(Co
 	defer file.Close()
 	w, err := newCommitWalker(file, f.folder.isKnown)
 	if err == nil && f.segment != 0 && w.before.number > f.before.number {
-		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrTrimmed, describeCommits(f.before.number+1, w.before.number))
+		return fmt.Errorf("read journal segment %q: %w (missing: %s)", s.path, ErrTrimmed, describeCommits(f.before.number+1, w.before.number))
 	}
 	if err == nil && s.first == f.segment {
 		w.offset, w.before = f.offset, f.before

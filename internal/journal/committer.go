@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// runCommitter commits the batches of the queue one by one, from Open to Close.
+// runCommitter commits the batches of the queue in sequence, from Open to Close.
 func (l *Log) runCommitter() {
 	defer close(l.done)
 	tick := time.NewTimer(time.Hour)
@@ -30,7 +30,7 @@ func (l *Log) runCommitter() {
 		}
 	}
 	l.rejectQueued()
-	l.commitEmptyEnd()
+	l.writeClosingCommit()
 }
 
 // awaitBatch waits until the queue has a batch of entries to commit, or the log closes. It returns nil and true when
@@ -39,7 +39,7 @@ func (l *Log) awaitBatch(tick, linger *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
 		lingerUntilFull(l, linger)
 	}
-	if b := l.queue.takeBatch(); b != nil {
+	if b := l.queue.popBatch(); b != nil {
 		return b, true
 	}
 	var silence <-chan time.Time
@@ -53,12 +53,12 @@ func (l *Log) awaitBatch(tick, linger *time.Timer) (b *batch, open bool) {
 		case <-silence:
 			return nil, true
 		case <-l.closing:
-			return l.queue.takeBatch(), false
+			return l.queue.popBatch(), false
 		}
 		if l.opts.Linger > 0 {
 			lingerUntilFull(l, linger)
 		}
-		if b := l.queue.takeBatch(); b != nil {
+		if b := l.queue.popBatch(); b != nil {
 			return b, true
 		}
 	}
@@ -110,7 +110,7 @@ func (l *Log) commitBatch(b *batch) bool {
 	mono := l.opts.Clock.Mono()
 	l.writer.noticeStall(mono, &l.stalled)
 	if stall := l.stalled.Load(); stall != nil {
-		rejectAged(b, stall, &l.queue)
+		rejectStaleEntries(b, stall, &l.queue)
 	}
 	c := newCommit(&l.commits)
 	defer c.Release()
@@ -147,7 +147,7 @@ func (l *Log) commitBatch(b *batch) bool {
 		}
 	}
 	notifyWaiters(b, c.Position(), err)
-	l.queue.keepForReuse(b)
+	l.queue.recycleBatch(b)
 	return err == nil
 }
 
@@ -166,11 +166,11 @@ func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[
 	}
 }
 
-// rejectAged refuses the entries of a batch whose data contain an age from before a stall. Their Waiters receive
-// ErrStalled.
-func rejectAged(b *batch, stall *time.Time, q *batchQueue) {
+// rejectStaleEntries rejects entries with a relative time that became wrong during a pause of process or disk.
+// Their Waiters receive ErrStalled.
+func rejectStaleEntries(b *batch, stall *time.Time, q *batchQueue) {
 	before := b.raw
-	for _, w := range b.removeAged(stall) {
+	for _, w := range b.removeStaleEntries(stall) {
 		w.waiter.Committed(w.token, Position{}, ErrStalled)
 	}
 	if b.raw < before {
@@ -210,23 +210,23 @@ func notifyWaiters(b *batch, at Position, err error) {
 	}
 }
 
-// rejectQueued fails all queued entries with ErrClosed that were not committed before Close
+// rejectQueued rejects with ErrClosed all queued entries that were not committed before Close.
 func (l *Log) rejectQueued() {
-	for b := l.queue.takeBatch(); b != nil; b = l.queue.takeBatch() {
+	for b := l.queue.popBatch(); b != nil; b = l.queue.popBatch() {
 		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// commitEmptyEnd writes an empty commit as the last commit of a log that closes. Damage of the last commit looks like
+// writeClosingCommit writes an empty commit as the last commit of a log that closes. Damage of the last commit looks like
 // a torn write and is cut, so the last commit should have no entries.
-func (l *Log) commitEmptyEnd() {
+func (l *Log) writeClosingCommit() {
 	if l.writer.endsInEntries && l.Stats().Blocked == nil {
 		l.commitBatch(&batch{})
 	}
 }
 
-// nextCommitTimes returns the receive time and listening time to store in the next commit. Listening time is the total
-// time in which the server could receive results.
+// nextCommitTimes returns the time of day and the listening time (time able to receive) for the next commit.
+// Listening time is the total time in which the server could receive results.
 func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time.Duration) (received int64, listening time.Duration) {
 	step := max(0, mono-w.mono)
 	w.mono = mono
@@ -284,7 +284,7 @@ func (c *commit) addSpan(s sectionSpan) {
 	c.names = append(c.names, s.section)
 }
 
-// copyVerified copies into the commit the bytes of a verified commit in a file.
+// copyVerified copies a verified commit from a segment file into memory.
 func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 	c.head = h
 	if h.flags&flagLost != 0 {

@@ -74,10 +74,10 @@ func TestConformance(t *testing.T) {
 		"AnAppendIsOneCommit":         checkAppendIsOneCommit,
 		"DeliversBeforeTheWaiters":    checkDeliveryBeforeAck,
 		"ReadsAgainAfterReopening":    checkReopenedLog,
-		"NumbersHaveNoHoles":          checkNumbersWithoutHoles,
+		"NumbersHaveNoHoles":          checkConsecutiveNumbers,
 		"ReadsFromAPosition":          checkReadFromPosition,
-		"RefusesPositionsOutside":     checkRefusedPositions,
-		"CutsWhatIsBelow":             checkCut,
+		"RefusesPositionsOutside":     checkInvalidPositions,
+		"CutsWhatIsBelow":             checkLogCut,
 		"AppendWaitsAndHearsContext":  checkFullQueueBlocksAppend,
 		"CloseCommitsWhatWaits":       checkCloseCommitsQueue,
 		"RetainedCommitsStayReadable": checkRetainedCommits,
@@ -184,11 +184,11 @@ func checkReopenedLog(b *journalFixture) {
 		b.appendEntry(l, i, journal.Section(i%5), fmt.Sprint("entry ", i))
 	}
 	b.acks.Wait(100)
-	before, born := journaltest.Contents(b.T, l, journal.Position{}), l.Incarnation()
+	before, born := journaltest.ReadEntryTexts(b.T, l, journal.Position{}), l.Incarnation()
 	b.requireNoError(l.Close())
 	l = b.openLog(journal.Options{})
 	defer l.Close()
-	if after := journaltest.Contents(b.T, l, journal.Position{}); !slices.Equal(before, after) {
+	if after := journaltest.ReadEntryTexts(b.T, l, journal.Position{}); !slices.Equal(before, after) {
 		b.Fatalf("before %q after %q", before, after)
 	}
 	if l.Incarnation() != born {
@@ -196,13 +196,13 @@ func checkReopenedLog(b *journalFixture) {
 	}
 	b.appendEntry(l, 100, 1, "entry 100")
 	b.acks.Wait(101)
-	if n := len(journaltest.Contents(b.T, l, journal.Position{})); n != 101 {
+	if n := len(journaltest.ReadEntryTexts(b.T, l, journal.Position{})); n != 101 {
 		b.Fatalf("%d entries", n)
 	}
 }
 
-// checkNumbersWithoutHoles expects consecutive commit numbers and times that never decrease, also after restarts
-func checkNumbersWithoutHoles(b *journalFixture) {
+// checkConsecutiveNumbers expects consecutive commit numbers and times that never decrease, also after restarts
+func checkConsecutiveNumbers(b *journalFixture) {
 	for round := range 3 {
 		l := b.openLog(journal.Options{SegmentSize: 4096})
 		for i := range 50 {
@@ -236,7 +236,7 @@ func checkReadFromPosition(b *journalFixture) {
 	defer l.Close()
 	b.appendEntries(l, 60, "entry ")
 	for i, ack := range b.acks.Results() {
-		if got := journaltest.Contents(b.T, l, ack.At); len(got) != 59-i {
+		if got := journaltest.ReadEntryTexts(b.T, l, ack.At); len(got) != 59-i {
 			b.Fatalf("%d entries above %+v, want %d", len(got), ack.At, 59-i)
 		}
 	}
@@ -250,9 +250,9 @@ func checkReadFromPosition(b *journalFixture) {
 	}
 }
 
-// checkRefusedPositions reads from positions outside the log, and expects errors. Every method called after Close also
+// checkInvalidPositions reads from positions outside the log, and expects errors. Every method called after Close also
 // returns its error.
-func checkRefusedPositions(b *journalFixture) {
+func checkInvalidPositions(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	b.appendEntry(l, 0, 1, "x")
 	at := b.acks.Wait(1)[0].At
@@ -273,15 +273,15 @@ func checkRefusedPositions(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
-// checkCut cuts a log at a position, and expects only segments below the position to be deleted. The entries above
-// stay readable.
-func checkCut(b *journalFixture) {
+// checkLogCut deletes old segments by Log.Cut, and expects all commits after the given position to remain. The
+// entries above stay readable.
+func checkLogCut(b *journalFixture) {
 	l := b.openLog(journal.Options{SegmentSize: 4096})
 	b.appendEntries(l, 100, string(make([]byte, 500)))
 	all, size := b.acks.Results(), l.Stats().SizeBytes
 	above := func(when string) {
 		b.Helper()
-		if got := journaltest.Contents(b.T, l, all[89].At); len(got) != 10 {
+		if got := journaltest.ReadEntryTexts(b.T, l, all[89].At); len(got) != 10 {
 			b.Fatalf("%d entries above the cut %s", len(got), when)
 		}
 	}
@@ -326,7 +326,8 @@ func checkFullQueueBlocksAppend(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
-// checkCloseCommitsQueue closes a log with queued entries, and expects a commit and an acknowledgement of each.
+// checkCloseCommitsQueue closes a log with queued entries, and expects each entry to be committed and
+// acknowledged.
 func checkCloseCommitsQueue(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	for i := range 300 {
@@ -349,7 +350,7 @@ func checkRetainedCommits(b *journalFixture) {
 	b.requireNoError(l.Close())
 	i := 0
 	for _, c := range kept {
-		for _, text := range journaltest.Texts(b.T, c) {
+		for _, text := range journaltest.EntryTexts(b.T, c) {
 			if want := fmt.Sprintf("%d/1 entry %d", c.Position().Number, i); text != want {
 				b.Fatalf("%q, want %q", text, want)
 			}
@@ -387,7 +388,7 @@ func checkConcurrentAppends(b *journalFixture) {
 	for _, a := range acks {
 		awaitAcksInOrder(b.T, a, each)
 	}
-	if n := len(journaltest.Contents(b.T, l, journal.Position{})); n != writers*each*2 {
+	if n := len(journaltest.ReadEntryTexts(b.T, l, journal.Position{})); n != writers*each*2 {
 		b.Fatalf("%d entries", n)
 	}
 	b.requireNoError(l.Close())

@@ -42,7 +42,7 @@ func writeSmallLog(t *testing.T) writtenLog {
 		}
 		a.Wait(i + 1)
 	}
-	w := writtenLog{files: map[string][]byte{}, entries: journaltest.Contents(t, l, journal.Position{}), head: l.Head().Number}
+	w := writtenLog{files: map[string][]byte{}, entries: journaltest.ReadEntryTexts(t, l, journal.Position{}), head: l.Head().Number}
 	// The files are copied before Close, because Close would add an empty commit.
 	w.names, w.files = readJournalFiles(t, fs)
 	if err := l.Close(); err != nil {
@@ -141,7 +141,7 @@ func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 		if n := l.Stats().TornCommits; n != 1 {
 			t.Fatalf("%s at %d: %d torn commits", what, at, n)
 		}
-		if got := journaltest.Contents(t, l, journal.Position{}); !slices.Equal(got, w.entries[:len(w.entries)-1]) {
+		if got := journaltest.ReadEntryTexts(t, l, journal.Position{}); !slices.Equal(got, w.entries[:len(w.entries)-1]) {
 			t.Fatalf("%s at %d: %d entries", what, at, len(got))
 		}
 		a := journaltest.NewAcks()
@@ -158,7 +158,7 @@ func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 		o := smallSegmentOptions
 		o.FS = fs
 		l = openTestLog(t, "/j", o)
-		if n := len(journaltest.Contents(t, l, journal.Position{})); n != len(w.entries) || l.Stats().TornCommits != 0 {
+		if n := len(journaltest.ReadEntryTexts(t, l, journal.Position{})); n != len(w.entries) || l.Stats().TornCommits != 0 {
 			t.Fatalf("%s at %d: %d entries when opened again", what, at, n)
 		}
 		_ = l.Close()
@@ -174,9 +174,9 @@ func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestClosedLogRecordsItsEnd damages the last commits of a closed log, and expects Open to notice and fail. Repair
-// reports the lost commits and keeps all others, although no other store has recorded a position.
-func TestClosedLogRecordsItsEnd(t *testing.T) {
+// TestDamagedEndOfClosedLogIsRefused damages the last commits of a closed log, and expects Open to return an
+// error. Repair reports the lost commits and keeps all others, although no other store has recorded a position.
+func TestDamagedEndOfClosedLogIsRefused(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions
 	o.FS = w.withChangedFile(t, "", nil)
@@ -344,7 +344,7 @@ func TestRepairRestoresFormatFile(t *testing.T) {
 			t.Fatalf("Repair returns losses %v and error %v", losses, err)
 		}
 		l := openTestLog(t, "/j", o)
-		if got := journaltest.Contents(t, l, journal.Position{}); !slices.Equal(got, w.entries) {
+		if got := journaltest.ReadEntryTexts(t, l, journal.Position{}); !slices.Equal(got, w.entries) {
 			t.Fatalf("%d entries after repair", len(got))
 		}
 		_ = l.Close()
@@ -382,7 +382,7 @@ func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byt
 		t.Fatalf("%s changed at %d: opened after repair: %v", name, at, err)
 	}
 	defer l.Close()
-	got := journaltest.Contents(t, l, journal.Position{})
+	got := journaltest.ReadEntryTexts(t, l, journal.Position{})
 	lost := 0
 	for _, loss := range losses {
 		lost += int(loss.Last - loss.First + 1)
@@ -448,7 +448,7 @@ func TestRepairKeepsUndamagedCommits(t *testing.T) {
 		defer l.Close()
 		tail := l.Tail()
 		tail.Number--
-		got := journaltest.Contents(t, l, tail)
+		got := journaltest.ReadEntryTexts(t, l, tail)
 		for i, entry := range got {
 			if !slices.Contains(w.entries, entry) {
 				r.Fatalf("entry %q was never written", entry)

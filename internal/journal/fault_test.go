@@ -122,7 +122,7 @@ func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 				}
 				appendTestEntry(t, l, a, 6)
 				a.Wait(7)
-				want := journaltest.Contents(t, l, journal.Position{})
+				want := journaltest.ReadEntryTexts(t, l, journal.Position{})
 				if len(want) != 7 {
 					t.Fatalf("the log has the entries %q, want 7", want)
 				}
@@ -133,7 +133,7 @@ func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 				o.FS = crashed
 				l = openTestLog(t, "/j", o)
 				defer l.Close()
-				if got := journaltest.Contents(t, l, journal.Position{}); fmt.Sprint(got) != fmt.Sprint(want) {
+				if got := journaltest.ReadEntryTexts(t, l, journal.Position{}); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("the log has the entries %q after the failed sync", got)
 				}
 			})
@@ -193,8 +193,8 @@ func TestBudgetBlocksCommitsUntilCut(t *testing.T) {
 		if s := l.Stats(); s.SizeBytes > s.BudgetBytes {
 			t.Fatalf("%d bytes over a budget of %d", s.SizeBytes, s.BudgetBytes)
 		}
-		if s := l.Stats(); s.Pressure() != 1 {
-			t.Fatalf("pressure %v", s.Pressure())
+		if s := l.Stats(); s.FillRatio() != 1 {
+			t.Fatalf("pressure %v", s.FillRatio())
 		}
 		began := time.Now()
 		for range 100 {
@@ -236,8 +236,9 @@ func TestSizeAfterCountsUnreadBytes(t *testing.T) {
 	}
 }
 
-// TestReserveIsReleasedToOpen expects that ReleaseReserve deletes the journal's reserve file on a full disk only
-func TestReserveIsReleasedToOpen(t *testing.T) {
+// TestReleaseReserveNeedsFullDisk expects ReleaseReserve to delete the journal's reserve file on a full disk
+// only.
+func TestReleaseReserveNeedsFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
 		o := journal.Options{FS: fs, Tick: -1, Reserve: 1 << 20}
@@ -276,9 +277,9 @@ func (h *manualClock) Wall() int64 { return h.wall.Load() }
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.mono.Load()) }
 
-// TestListeningTimeStopsWhileServerIsDown stops the process, its disk or its clock, and expects no listening time to
-// be counted. Listening time is the time in which the server could receive results. Receive time follows the wall
-// clock but never goes back.
+// TestListeningTimeStopsWhileServerIsDown stops the process, disk or clock, and expects listening time (time
+// able to receive) to stop. Listening time is the time in which the server could receive results. Receive time
+// follows the wall clock but never goes back.
 func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 	clock := &manualClock{}
 	clock.wall.Store(1_700_000_000e9)
@@ -390,7 +391,7 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	defer l.Close()
 	appendTestEntry(t, l, a, 1)
 	a.Wait(2)
-	if got := journaltest.Contents(t, l, journal.Position{}); len(got) != 2 {
+	if got := journaltest.ReadEntryTexts(t, l, journal.Position{}); len(got) != 2 {
 		t.Fatalf("the restored log has the entries %q", got)
 	}
 	if p, err := l.Resolve(old); err != nil || p != (journal.Position{Log: born.ID, Number: old.Number}) {
@@ -408,14 +409,14 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 		t.Fatalf("Repair returns losses %v and error %v", losses, err)
 	}
 	l = openTestLog(t, "/j", o)
-	if p, err := l.Resolve(old); err != nil || l.Incarnation() != born || len(journaltest.Contents(t, l, journal.Position{})) != 2 {
+	if p, err := l.Resolve(old); err != nil || l.Incarnation() != born || len(journaltest.ReadEntryTexts(t, l, journal.Position{})) != 2 {
 		t.Fatalf("%+v %v, incarnation %+v", p, err, l.Incarnation())
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening fills a log or its disk, and expects further empty commits without
-// listening time. Their position advances. Listening time stands still.
-func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
+// TestBlockedLogWritesEmptyCommits fills a log or disk, and expects empty commits whose listening time does not
+// increase. Their position advances. Listening time stands still.
+func TestBlockedLogWritesEmptyCommits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options journal.Options
@@ -504,7 +505,7 @@ func TestNewerStoreVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestStalledSyncStopsListeningTime delays a disk sync by a minute, and expects no acknowledgement and no listening
+// TestStalledSyncStopsListeningTime delays a disk sync by a minute, and expects no acknowledgement or listening
 // time meanwhile. Listening time (time in which the server could receive results) excludes the minute.
 func TestStalledSyncStopsListeningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -542,9 +543,10 @@ func TestStalledSyncStopsListeningTime(t *testing.T) {
 	})
 }
 
-// TestStallRefusesAgedEntries stalls the disk for a minute, and expects entries whose data state an age to be refused.
-// Other entries are committed. A stall right behind another refuses nothing, so that a slow disk accepts something.
-func TestStallRefusesAgedEntries(t *testing.T) {
+// TestStallRejectsStaleEntries stalls the disk for a minute, and expects the log to reject entries with
+// relative times. Other entries are committed. A stall right behind another refuses nothing, so that a slow
+// disk accepts something.
+func TestStallRejectsStaleEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
 		l := openTestLog(t, "/j", journal.Options{FS: fs, Reserve: -1})
@@ -561,7 +563,7 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3*time.Second + 100*time.Millisecond) // ticks: nothing stalls, and none is due now
-		if l.Stalled() != nil {
+		if l.LastStallEnd() != nil {
 			t.Fatal("a stall without one")
 		}
 		fs.OnOperation(func(op faultfs.Op) error {
@@ -577,7 +579,7 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 		if err := writing.Wait(1)[0].Err; err != nil {
 			t.Errorf("what was written when the disk stalled: %v", err)
 		}
-		if err := waiting.Wait(1)[0].Err; !errors.Is(err, journal.ErrStalled) || l.Stalled() == nil {
+		if err := waiting.Wait(1)[0].Err; !errors.Is(err, journal.ErrStalled) || l.LastStallEnd() == nil {
 			t.Errorf("what waited during the stall: %v", err)
 		}
 		if err := plain.Wait(1)[0].Err; err != nil {
@@ -588,7 +590,7 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 				t.Errorf("what came %d batches behind the stall: %v", n+1, err)
 			}
 		}
-		seen = l.Stalled()
+		seen = l.LastStallEnd()
 		if err := appendAged(7).Wait(1)[0].Err; err != nil {
 			t.Errorf("a disk that stalls for each commit accepts nothing: %v", err)
 		}
@@ -649,9 +651,9 @@ func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	}
 }
 
-// TestForeignLogIsRefusedUntilRepair opens a log without the commits that other stores know, and expects an error
-// until Repair
-func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
+// TestLogWithMissingCommitsIsRefusedUntilRepair opens a log that lacks commits mentioned in another store, and
+// expects an error until Repair.
+func TestLogWithMissingCommitsIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, RepairCommand: "mend it"}
 	l := openTestLog(t, "/j", o)
 	a := journaltest.NewAcks()

@@ -63,8 +63,9 @@ func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	}
 }
 
-// Follow returns the same error as Open for a damaged log. A torn end after a crash is no error.
-func TestFollowReportsDamageButNoIncompleteEnd(t *testing.T) {
+// TestFollowReportsDamage follows a damaged log, and expects the same error as from Open. A torn end after a
+// crash is no error.
+func TestFollowReportsDamage(t *testing.T) {
 	w := writeSmallLog(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]
 	flip := func(name string) []byte {

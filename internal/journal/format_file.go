@@ -77,8 +77,8 @@ var (
 	errFormatMissing = errors.New("the file is missing")
 )
 
-// parseFolder decodes the file FORMAT and verifies its checksum.
-func parseFolder(data []byte) (*folderFormat, error) {
+// parseFormatFile decodes the file FORMAT and verifies its checksum.
+func parseFormatFile(data []byte) (*folderFormat, error) {
 	f := &folderFormat{stores: map[string]int{}}
 	text := string(data)
 	at := strings.LastIndex(text, "crc ")
@@ -124,9 +124,9 @@ func parseFolder(data []byte) (*folderFormat, error) {
 	return f, nil
 }
 
-// readFolder reads and decodes the file FORMAT of a journal folder. It returns nil without an error if the file does
+// readFormatFile reads and decodes the file FORMAT of a journal folder. It returns nil without an error if the file does
 // not exist.
-func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
+func readFormatFile(fsys disk.FS, dir string) (*folderFormat, error) {
 	path := filepath.Join(dir, formatFile)
 	data, err := disk.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,9 +135,9 @@ func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the journal's format file %q: %w", path, err)
 	}
-	f, err := parseFolder(data)
+	f, err := parseFormatFile(data)
 	if errors.Is(err, errNewerVersion) {
-		return nil, newerError(path)
+		return nil, newerVersionError(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the journal's format file %q: %w", path, err)
@@ -145,9 +145,9 @@ func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	return f, nil
 }
 
-// newerError returns the error about a file that a newer version of the program wrote.
-func newerError(path string) error {
-	return model.Errorf(model.Conflict, "cannot read journal file %q: it was %w", path, errNewerVersion).
+// newerVersionError returns the error about a file that a newer version of the program wrote.
+func newerVersionError(path string) error {
+	return model.Errorf(model.Conflict, "cannot read journal file %q: the file was %w", path, errNewerVersion).
 		WithHint("install the version of Muster that wrote it, or a later one")
 }
 
@@ -163,7 +163,7 @@ func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 // a missing end of the log. It leaves the file of another log alone, which is there if somebody deleted the folder and
 // a new log was made.
 func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
-	if present, err := readFolder(o.FS, dir); last <= f.closed || err != nil || present == nil || present.incarnation != f.incarnation {
+	if present, err := readFormatFile(o.FS, dir); last <= f.closed || err != nil || present == nil || present.incarnation != f.incarnation {
 		return
 	}
 	f.closed = last
@@ -184,7 +184,7 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 		switch have := f.stores[name]; {
 		case have > v:
 			return false, model.Errorf(model.Conflict,
-				"%s in %q have format version %d, this program reads versions up to %d", name, dir, have, v).
+				"data of type %s in folder %q have format version %d, this program reads versions up to %d", name, dir, have, v).
 				WithHint("install the version of Muster that wrote them, or a later one")
 		case have < v:
 			f.stores[name], changed = v, true
@@ -193,15 +193,15 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 	return changed, nil
 }
 
-// newFolder returns the content of the file FORMAT for a folder without a journal. It has no incarnation id yet.
-func newFolder(o *Options) *folderFormat {
+// newFolderFormat returns the content of the file FORMAT for a folder without a journal. It has no incarnation id yet.
+func newFolderFormat(o *Options) *folderFormat {
 	f := &folderFormat{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
 	return f
 }
 
-// startIncarnation gives the journal a new random id. It records that the journal shares the commits up to number last
-// with the former id (zero if the folder is new).
+// startIncarnation gives the journal a new random id (incarnation). It records that the journal shares the
+// commits up to number last with the former id (zero if the folder is new).
 func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {

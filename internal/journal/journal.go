@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Position identifies a place in the journal by the last commit before the place. Only the journal interprets it. The
-// zero Position is before all commits.
+// Position is a place in the journal, identified by the number of the commit before the place. Only the journal
+// interprets it. The zero Position is before all commits.
 type Position struct {
 	Log    uint64 // the incarnation's number; a restored copy starts a new one
 	Number uint64 // of the commit, from 1 without holes
@@ -60,14 +60,15 @@ type Entry struct {
 	Stall *time.Time
 }
 
-// Waiter is the callback that learns whether an entry was committed. It is called on the journal's goroutine and must
-// not block. err is nil when the entry is durable and delivered to the views. After an error the entry is not kept.
+// Waiter is the callback that the journal calls after an entry was committed or rejected. It is called on the
+// journal's goroutine and must not block. err is nil when the entry is durable and delivered to the views.
+// After an error the entry is not kept.
 type Waiter interface {
 	Committed(token uint64, at Position, err error)
 }
 
-// Commit is a group of entries, synced to disk together, as readers of the journal receive the group. It is valid
-// until Release; copy the data that must live longer.
+// Commit is a group of entries that the journal syncs to disk together and passes to readers. It is valid until
+// Release; copy the data that must live longer.
 type Commit interface {
 	Position() Position
 	// Received is the journal's clock in Unix nanoseconds; it never goes back.
@@ -112,7 +113,7 @@ type Incarnation struct {
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
-// Times has the time of day of a commit, and the server's total listening time by then
+// Times has the time of day of a commit, and the server's total listening (receiving) time until then.
 type Times struct {
 	Received  int64         // Unix nanoseconds
 	Listening time.Duration // since the creation of the journal
@@ -142,9 +143,9 @@ type Stats struct {
 	Blocked    error // the reason why nothing is committed now, such as a full disk; else nil
 }
 
-// Pressure returns how full the journal is, from 0 (empty) to 1 (at its size limit). While commits are blocked it is
+// FillRatio returns how full the journal is, from 0 (empty) to 1 (at its size limit). While commits are blocked it is
 // 1.
-func (s *Stats) Pressure() float64 {
+func (s *Stats) FillRatio() float64 {
 	switch {
 	case s.Blocked != nil:
 		return 1
@@ -165,15 +166,17 @@ var (
 	ErrAhead = errors.New("journal position is ahead of the journal")
 )
 
-// Consumer is a reader of the journal, whose unread commits the journal keeps. The unread commits of a consumer are
-// not deleted. It has applied all commits up to At, and reads the later ones again after a restart.
+// Consumer is a reader of the journal, for which the journal stores all unread commits. The unread commits of a
+// consumer are not deleted. It has applied all commits up to At, and reads the later ones again after a
+// restart.
 type Consumer struct {
 	Name string
 	At   Position
 }
 
-// Consumers has all readers of a journal that have a position (consumers). Commits below its Floor may be cut. Any
-// goroutine may call its methods; sources are called with no lock held, and must not block.
+// Consumers is the registry of all readers of a journal (consumers), with their positions. Commits below its
+// Floor may be cut. Any goroutine may call its methods; sources are called with no lock held, and must not
+// block.
 type Consumers struct {
 	mu      sync.Mutex
 	sources []func() []Consumer
@@ -199,9 +202,9 @@ func (c *Consumers) List() (list []Consumer) {
 	return list
 }
 
-// Floor returns the reader of the journal (consumer) that is farthest behind. The journal may delete all commits
+// Slowest returns the reader of the journal (consumer) that is farthest behind. The journal may delete all commits
 // below. ok is false where there is no consumer, so that nothing may be cut.
-func (c *Consumers) Floor() (lowest Consumer, ok bool) {
+func (c *Consumers) Slowest() (lowest Consumer, ok bool) {
 	list := c.List()
 	if len(list) == 0 {
 		return Consumer{}, false

@@ -55,7 +55,7 @@ func (l *Log) openFolderAndSegments() (err error) {
 			return err
 		}
 	}
-	if l.folder, err = openFolder(o, l.dir, len(l.segments) == 0); err != nil {
+	if l.folder, err = readOrCreateFormatFile(o, l.dir, len(l.segments) == 0); err != nil {
 		return err
 	}
 	if err := removeTemporary(o, l.dir); err != nil {
@@ -75,8 +75,8 @@ func (l *Log) openFolderAndSegments() (err error) {
 	return l.compareRecordedPositions()
 }
 
-// refuseMissingLog returns an error if the journal folder is empty although other stores know commits of the journal.
-// Other stores have recorded positions of the log.
+// refuseMissingLog returns an error if the journal folder is empty although a snapshot or database mentions
+// journal commits. Other stores have recorded positions of the log.
 func (o *Options) refuseMissingLog(dir string) error {
 	last := uint64(0)
 	for _, p := range o.KnownPositions {
@@ -86,7 +86,7 @@ func (o *Options) refuseMissingLog(dir string) error {
 		return nil
 	}
 	return model.Errorf(model.Unavailable,
-		"journal folder %q has no journal, but this data had one up to commit %d or later: check that its disk is mounted", dir, last).
+		"journal folder %q is empty, but other data mention journal commits up to %d or later: check that the disk of the folder is mounted", dir, last).
 		WithHint("mount the disk, or restore the folder from a backup; if the journal is lost, continue with the states in the snapshots: %s", o.RepairCommand)
 }
 
@@ -113,7 +113,7 @@ func (l *Log) compareRecordedPositions() error {
 	case lost && !o.renew && !o.mendEnd:
 		return (&DamageError{File: end.path, Offset: end.end, First: l.head.number + 1, Last: seen, Reason: errEndLost}).withRepairHint(o)
 	case lost:
-		if err := recordLostEnd(l, seen); err != nil {
+		if err := replaceLostEnd(l, seen); err != nil {
 			return err
 		}
 	case foreign:
@@ -137,9 +137,10 @@ func (l *Log) compareRecordedPositions() error {
 	return l.startSegment(l.head.number + 1)
 }
 
-// recordLostEnd replaces the lost last commits, up to the number last, by one empty commit. The empty commit is in a
-// segment of its own. The log continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
-func recordLostEnd(l *Log, last uint64) error {
+// replaceLostEnd replaces the lost commits at the end of the log by one empty commit. The empty commit is in a
+// segment of its own. The log continues from Options.KnownTimes: deadlines in the snapshots count on listening
+// time.
+func replaceLostEnd(l *Log, last uint64) error {
 	first := l.head.number + 1
 	l.losses = append(l.losses, Loss{File: l.dir, First: first, Last: last})
 	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
@@ -147,7 +148,7 @@ func recordLostEnd(l *Log, last uint64) error {
 	l.head.listening = max(l.head.listening, l.opts.KnownTimes.Listening)
 	data, next := appendLostCommit(h.append(nil), l.folder.incarnation.ID, l.head, last, 0)
 	if err := disk.WriteFile(l.opts.FS, l.dir, segmentName(first), data); err != nil {
-		return fmt.Errorf("record the lost end of the journal: %w", err)
+		return fmt.Errorf("replace the lost last commits of the journal: %w", err)
 	}
 	_ = l.writer.close()
 	l.segments = slices.DeleteFunc(l.segments, func(s *segment) bool { return s.first == first })
@@ -158,10 +159,10 @@ func recordLostEnd(l *Log, last uint64) error {
 	return nil
 }
 
-// openFolder reads the file FORMAT of a journal folder, or writes the file in an empty folder. In an empty folder it
-// writes the file.
-func openFolder(o *Options, dir string, empty bool) (*folderFormat, error) {
-	f, err := readFolder(o.FS, dir)
+// readOrCreateFormatFile reads the file FORMAT of a journal folder, or creates the file in an empty folder. In
+// an empty folder it writes the file.
+func readOrCreateFormatFile(o *Options, dir string, empty bool) (*folderFormat, error) {
+	f, err := readFormatFile(o.FS, dir)
 	if err == nil && f == nil && !empty {
 		err = errFormatMissing
 	}
@@ -172,7 +173,7 @@ func openFolder(o *Options, dir string, empty bool) (*folderFormat, error) {
 		return nil, err
 	}
 	if f == nil {
-		f = newFolder(o)
+		f = newFolderFormat(o)
 		if err := f.startIncarnation(o, 0); err != nil {
 			return nil, err
 		}
@@ -214,7 +215,7 @@ type logVerification struct {
 	offset int64      // of its next commit
 }
 
-// verifySegments verifies all segments from the one with the commit VerifyFrom to the newest.
+// verifySegments verifies all segments from the segment with commit VerifyFrom to the newest.
 func (v *logVerification) verifySegments() error {
 	// A position of another log (Resolve would refuse it) verifies all.
 	from, _ := v.folder.resolvePosition(v.opts.VerifyFrom)
@@ -235,7 +236,8 @@ func (v *logVerification) verifySegments() error {
 	return nil
 }
 
-// skipVerifiedSegment takes a segment's commit numbers from the file names, because a snapshot covers the segment
+// skipVerifiedSegment determines a segment's commit numbers from file names, because a snapshot covers the
+// segment.
 func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {
@@ -247,8 +249,8 @@ func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	return err
 }
 
-// verifySegment verifies the commits of one segment, and keeps the last one open for writing. If follows is true, the
-// first commit must continue v.head, else the commit that the segment's header names.
+// verifySegment verifies the commits of one segment, and leaves the last segment open for writing. If follows
+// is true, the first commit must continue v.head, else the commit that the segment's header names.
 func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	file, err := v.opts.FS.OpenWrite(s.path)
 	if err != nil {

@@ -69,7 +69,7 @@ func repairSegments(dir string, o Options) ([]Loss, error) {
 		return createEmptyLog(&o, dir)
 	}
 	r := &logRepair{o: &o, dir: dir}
-	if err := r.readFolder(segments); err != nil {
+	if err := r.readFormatFile(segments); err != nil {
 		return nil, err
 	}
 	for _, s := range segments {
@@ -83,7 +83,7 @@ func repairSegments(dir string, o Options) ([]Loss, error) {
 // createEmptyLog creates an empty log in place of a log whose files are missing. It keeps the incarnation that the
 // newest known position has.
 func createEmptyLog(o *Options, dir string) ([]Loss, error) {
-	f, newest := newFolder(o), Position{}
+	f, newest := newFolderFormat(o), Position{}
 	for _, p := range o.KnownPositions {
 		if p.Number > newest.Number {
 			newest = p
@@ -115,14 +115,14 @@ type logRepair struct {
 	losses []Loss
 }
 
-// readFolder reads the file FORMAT. It rebuilds FORMAT from the segment headers if the file is damaged, or if it belongs to
-// another journal than the segments and the other stores.
-func (r *logRepair) readFolder(segments []*segment) (err error) {
-	r.folder, err = readFolder(r.o.FS, r.dir)
+// readFormatFile reads the file FORMAT of the journal folder. It rebuilds FORMAT from the segment headers if
+// the file is damaged, or if it belongs to another journal than the segments and the other stores.
+func (r *logRepair) readFormatFile(segments []*segment) (err error) {
+	r.folder, err = readFormatFile(r.o.FS, r.dir)
 	if err != nil && !errors.Is(err, errFormatDamaged) {
 		return err
 	}
-	rebuilt, rebuildErr := r.rebuildFolder(segments)
+	rebuilt, rebuildErr := r.rebuildFormatFile(segments)
 	if rebuildErr != nil {
 		return rebuildErr
 	}
@@ -141,10 +141,10 @@ func (r *logRepair) readFolder(segments []*segment) (err error) {
 	return r.folder.writeFormatFile(r.o.FS, r.dir)
 }
 
-// rebuildFolder restores the content of the file FORMAT from the segment headers. The log's id (incarnation) is zero
+// rebuildFormatFile restores the content of the file FORMAT from the segment headers. The log's id (incarnation) is zero
 // if no header is readable.
-func (r *logRepair) rebuildFolder(segments []*segment) (*folderFormat, error) {
-	f := newFolder(r.o)
+func (r *logRepair) rebuildFormatFile(segments []*segment) (*folderFormat, error) {
+	f := newFolderFormat(r.o)
 	for _, s := range segments {
 		file, err := r.o.FS.Open(s.path)
 		if err != nil {
@@ -247,7 +247,7 @@ type segmentRewriter struct {
 // copyCommit copies an undamaged commit into the repaired segment. It also records the commits that are missing
 // before.
 func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
-	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
+	first, chain, err := h.replacedRange(raw[commitHeaderSize:])
 	if err != nil {
 		return err
 	}
@@ -267,16 +267,16 @@ func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	return nil
 }
 
-// replaceCommits writes one empty commit in place of all lost commits up to number last. chain is the chain value of
-// the commit after it.
+// replaceCommits writes one empty commit in place of all lost commits up to a number. chain is the chain value
+// of the commit after it.
 func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.damaged = true
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
 	w.body, w.before = appendLostCommit(w.body, w.folder.incarnation.ID, w.before, last, chain)
 }
 
-// appendLostCommit encodes one empty commit that stands for all lost commits up to the number last. It returns the
-// state from which the next commit continues. chain is the chain value of the next commit.
+// appendLostCommit encodes one empty commit that replaces all lost commits up to a number. It returns the state
+// from which the next commit continues. chain is the chain value of the next commit.
 func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last uint64, chain uint32) ([]byte, checkpoint) {
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)

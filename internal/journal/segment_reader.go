@@ -116,7 +116,7 @@ func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn 
 	case errors.Is(why, io.EOF):
 		why = errMissingCommits
 	case errors.Is(why, errNewerVersion):
-		return false, newerError(s.path)
+		return false, newerVersionError(s.path)
 	case !errors.As(why, &bad):
 		return false, fmt.Errorf("read journal segment %q: %w", s.path, why)
 	case w.offset == 0: // the header
@@ -155,7 +155,7 @@ func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
 	if err != nil {
 		return h, nil, err
 	}
-	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
+	first, chain, err := h.replacedRange(raw[commitHeaderSize:])
 	if err != nil {
 		return h, nil, invalidBytesError{err}
 	}
@@ -214,7 +214,7 @@ func (w *commitWalker) skipToWholeCommit() (h commitHeader, found bool, err erro
 		at += int64(i)
 		h, raw, err := w.parseCommit(at)
 		if err == nil {
-			first, _, err := h.firstNumberAndChain(raw[commitHeaderSize:])
+			first, _, err := h.replacedRange(raw[commitHeaderSize:])
 			if err == nil && first > w.before.number && h.number < w.limit {
 				w.offset, w.afterJump = at, true
 				return h, true, nil

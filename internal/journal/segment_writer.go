@@ -14,7 +14,7 @@ import (
 // segmentWriter has the open segment file, the reserve file and the error that blocks commits. Only the committer
 // goroutine uses it.
 type segmentWriter struct {
-	grouper       sectionGrouper
+	grouper       partitionGrouper
 	bytes         []byte        // the commit being written
 	mono          time.Duration // clock at the last stamp
 	clockAhead    time.Duration // see Stats.Ahead, of the last commit

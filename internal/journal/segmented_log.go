@@ -92,13 +92,13 @@ func (l *Log) MissingSegments() (paths []string) {
 	return paths
 }
 
-// Stalled returns the time at which the last long pause of the process or the disk ended. A stall is a pause of the
+// LastStallEnd returns the time at which the last long pause of the process or the disk ended. A stall is a pause of the
 // process or the disk for more than two seconds. nil: there was none since Open. The pointer is another one after each
 // stall.
-func (l *Log) Stalled() *time.Time { return l.stalled.Load() }
+func (l *Log) LastStallEnd() *time.Time { return l.stalled.Load() }
 
-// Times returns the last durable commit's receive time and listening time. Listening time is the total time in which
-// the server could receive results.
+// Times returns the time of day and the listening (receiving) time of the last durable commit. Listening time
+// is the total time in which the server could receive results.
 func (l *Log) Times() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +169,8 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition returns the last commit before a restore or repair that the present log still has. The old position
-// is from before a restore or repair. The result is zero if the log has no such commit.
+// CommonPosition returns the last commit from before a restore or repair that is still in the log. The old
+// position is from before a restore or repair. The result is zero if the log has no such commit.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now

@@ -27,7 +27,7 @@ spec:
   probe: {name: disk, args: {warn: "20%", crit: "10%"}}
 `,
 		Validate: validateCheck,
-		Cycle:    Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
+		Cycle:    CycleMessage{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
 		Redact: func(s *model.CheckSpec) *model.CheckSpec {
 			out := *s
 			out.Env = redactValues(s.Env)
@@ -49,23 +49,23 @@ spec:
 		},
 		Columns: []Column[*model.CheckSpec]{
 			nodesColumn[*model.CheckSpec](),
-			{"NOT OK", 0, func(v View, _ *model.CheckSpec) string {
+			{"NOT OK", 0, func(v ResourceView, _ *model.CheckSpec) string {
 				if v.State.Events == nil {
 					return "-"
 				}
 				return v.State.Events.Failing()
 			}},
-			{"EVERY", 0, func(_ View, s *model.CheckSpec) string { return checkScheduleText(s) }},
-			{"TARGETS", 40, func(_ View, s *model.CheckSpec) string { return targetText(s.Targets) }},
-			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return checkCommandText(s) }},
+			{"EVERY", 0, func(_ ResourceView, s *model.CheckSpec) string { return checkScheduleText(s) }},
+			{"TARGETS", 40, func(_ ResourceView, s *model.CheckSpec) string { return targetText(s.Targets) }},
+			{"RUNS", 50, func(_ ResourceView, s *model.CheckSpec) string { return checkCommandText(s) }},
 		},
 		Details: detailsOfCheck,
 		Effect:  effectOfCheck,
 	})
 }
 
-// detailsOfCheck returns the lines of muster describe check.
-func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
+// detailsOfCheck returns the lines that `muster describe check` prints about a check.
+func detailsOfCheck(view ResourceView, s *model.CheckSpec) []Detail {
 	when := checkScheduleText(s)
 	if s.Cron == "" && !s.Disabled {
 		when = "every " + when
@@ -106,8 +106,8 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-// effectOfCheck says on how many nodes a check runs after an apply.
-func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
+// effectOfCheck describes on how many nodes a check runs after `muster apply`.
+func effectOfCheck(r *model.Resource, s *model.CheckSpec, l ResourceUsage, changed bool) (note, warning string) {
 	nodes := l.nodesText()
 	switch {
 	case s.Disabled:
@@ -126,8 +126,8 @@ func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed b
 	return "runs on " + nodes, ""
 }
 
-// timeoutText returns the default timeout of a check as text for muster describe. It is empty if the check declares a
-// timeout.
+// timeoutText formats the default timeout of a check for the output of `muster describe`. It is empty if the
+// check declares a timeout.
 func timeoutText(s *model.CheckSpec) string {
 	switch d := s.DefaultTimeout(); {
 	case s.Timeout != 0:
@@ -225,7 +225,7 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 
 // validateRunbook records an error unless the runbook is a valid http or https link.
 func validateRunbook(v *Validator, field, link string) {
-	v.Line(field, link, maxNote)
+	v.RequireLine(field, link, maxNote)
 	u, err := url.Parse(link)
 	v.FlawIf(link != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http"),
 		field, "write a link such as https://wiki.example.org/disk", "%q is not a link", model.Shorten(link))
@@ -282,7 +282,7 @@ func validateProbe(v *Validator, p *model.Probe) {
 		v.Missing("spec.probe.name", "", "missing")
 		return
 	}
-	v.Bound("spec.probe.args", len(p.Args))
+	v.LimitElements("spec.probe.args", len(p.Args))
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
 		v.FlawIf(len(name) > model.MaxText || len(p.Args[name]) > maxVariable,
 			"spec.probe.args."+name, "", "longer than %d bytes", maxVariable)

@@ -20,7 +20,7 @@ func validateScheduleExceptions(v *Validator, s *model.Schedule) {
 	if s == nil {
 		return
 	}
-	v.Bound("spec.schedule.except", len(s.Except))
+	v.LimitElements("spec.schedule.except", len(s.Except))
 	for i, e := range s.Except {
 		at := fmt.Sprintf("spec.schedule.except[%d]", i)
 		requireTimeOrWindow(v, at, e.During, e.Window, `write during: "22:00-07:00 Europe/Paris", or window: NAME`)
@@ -115,7 +115,7 @@ func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 		v.validateMetricTags("spec.metrics.tags", m.Tags)
 	}
 	v.MissingIf(s.Sensu && s.Metrics == nil && len(s.Thresholds) > 0, "spec.thresholds", "write metrics: {format: nagios}", "the thresholds of a check kept from Sensu need metrics")
-	v.Bound("spec.thresholds", len(s.Thresholds))
+	v.LimitElements("spec.thresholds", len(s.Thresholds))
 	for i := range s.Thresholds {
 		t, at := &s.Thresholds[i], fmt.Sprintf("spec.thresholds[%d]", i)
 		v.FlawIf(t.Metric == "" || len(t.Metric) > model.MaxText || model.HasControl(t.Metric),
@@ -181,10 +181,10 @@ func (v *Validator) validateSelector(field string, s *model.Selector) {
 	if s.Where != "" {
 		v.recordCompileError(field+".where", route.CheckCondition(s.Where))
 	}
-	v.Bound(field+".checks", len(s.Checks))
-	v.Names(field+".checks", s.Checks, v.SourceName)
-	v.Bound(field+".statuses", len(s.Statuses))
-	v.Names(field+".statuses", s.Statuses, func(at, word string) {
+	v.LimitElements(field+".checks", len(s.Checks))
+	v.RequireNames(field+".checks", s.Checks, v.RequireSourceName)
+	v.LimitElements(field+".statuses", len(s.Statuses))
+	v.RequireNames(field+".statuses", s.Statuses, func(at, word string) {
 		if status, ok := model.ParseStatus(word); !ok || status == model.OK {
 			v.Flaw(at, "write warning, critical or unknown", "%q is not a status of a problem", word)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readSpecFlaws decodes a resource with the given YAML spec, and returns the validation errors (flaws).
-func readSpecFlaws(kind, spec string) error {
+// decodeInvalidSpec decodes a resource with the given YAML spec, and returns the validation errors.
+func decodeInvalidSpec(kind, spec string) error {
 	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
 	return err
 }
@@ -20,17 +20,17 @@ func validateSpec(spec model.Spec) error {
 	return All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }
 
-// assertFlaw fails the test unless the validation error contains the expected text. For an empty text it expects no
+// assertValidationError fails the test unless the validation error contains the expected text. For an empty text it expects no
 // error.
-func assertFlaw(t *testing.T, err error, want string) {
+func assertValidationError(t *testing.T, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }
 
-// TestPassiveCheckIsValidated sets fields about running in a check that never runs (passive), and expects errors.
-// External systems send the results of a passive check.
+// TestPassiveCheckIsValidated sets command and schedule fields in a passive check, which never runs, and
+// expects errors. External systems send the results of a passive check.
 func TestPassiveCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
@@ -41,7 +41,7 @@ func TestPassiveCheckIsValidated(t *testing.T) {
 		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: a passive check",
 		"interval: 60s": "passive: true, if external systems send the results",
 	} {
-		assertFlaw(t, readSpecFlaws("Check", "{"+yaml+"}"), want)
+		assertValidationError(t, decodeInvalidSpec("Check", "{"+yaml+"}"), want)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestCheckIsValidated(t *testing.T) {
 		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "during and window exclude each other",
 		"command: x\n  schedule: {except: [{cron: '* * * * *'}]}":                                             "cron",
 	} {
-		assertFlaw(t, readSpecFlaws("Check", "\n  interval: 60s\n  "+yaml), want)
+		assertValidationError(t, decodeInvalidSpec("Check", "\n  interval: 60s\n  "+yaml), want)
 	}
 }
 
@@ -112,31 +112,31 @@ func TestRoundRobinIsValidated(t *testing.T) {
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "in round robin only one node",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {
-		assertFlaw(t, readSpecFlaws("Check", spec), want)
+		assertValidationError(t, decodeInvalidSpec("Check", spec), want)
 	}
 }
 
-// TestEffectCountsUsers expects the text about a resource's effect to count its users, such as checks. The users are
-// other resources.
-func TestEffectCountsUsers(t *testing.T) {
+// TestEffectCountsReferences expects the description of a resource's effect to count all users of the resource.
+// The users are other resources.
+func TestEffectCountsReferences(t *testing.T) {
 	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
 	for want, of := range map[string]struct {
 		spec model.Spec
-		l    Placement
+		l    ResourceUsage
 	}{
-		"used by nothing yet":                                {handler, Placement{Nodes: 3}},
-		"used by 1 node":                                     {handler, Placement{NotifiedNodes: 1}},
-		"used by 2 routes":                                   {handler, Placement{Routes: 2}},
-		"used by 2 checks and 3 nodes":                       {handler, Placement{Nodes: 9, Checks: 2, NotifiedNodes: 3}},
-		"used by 2 checks and 1 namespace":                   {handler, Placement{Checks: 2, Namespaces: 1}},
-		"used by 1 check, 1 route, 1 pipeline and 2 nodes":   {handler, Placement{Checks: 1, Routes: 1, Pipelines: 1, NotifiedNodes: 2}},
-		"receives every result":                              {every, Placement{}},
-		"receives every result; used by 1 route":             {every, Placement{Routes: 1}},
-		"used by 1 node; Sensu kind":                         {&model.PipelineSpec{}, Placement{NotifiedNodes: 1}},
-		"used by nothing yet; Sensu kind":                    {&model.HookSpec{}, Placement{}},
-		"used by 1 check on 3 nodes and 1 handler":           {&model.SecretSpec{}, Placement{Nodes: 3, Checks: 1, Handlers: 1}},
-		"used by 1 mutator":                                  {&model.SecretSpec{}, Placement{Mutators: 1}},
-		"used by 2 checks on 1 node, 1 handler and 1 filter": {&model.AssetSpec{}, Placement{Nodes: 1, Checks: 2, Handlers: 1, Filters: 1}},
+		"used by nothing yet":                                {handler, ResourceUsage{Nodes: 3}},
+		"used by 1 node":                                     {handler, ResourceUsage{NotifiedNodes: 1}},
+		"used by 2 routes":                                   {handler, ResourceUsage{Routes: 2}},
+		"used by 2 checks and 3 nodes":                       {handler, ResourceUsage{Nodes: 9, Checks: 2, NotifiedNodes: 3}},
+		"used by 2 checks and 1 namespace":                   {handler, ResourceUsage{Checks: 2, Namespaces: 1}},
+		"used by 1 check, 1 route, 1 pipeline and 2 nodes":   {handler, ResourceUsage{Checks: 1, Routes: 1, Pipelines: 1, NotifiedNodes: 2}},
+		"receives every result":                              {every, ResourceUsage{}},
+		"receives every result; used by 1 route":             {every, ResourceUsage{Routes: 1}},
+		"used by 1 node; Sensu kind":                         {&model.PipelineSpec{}, ResourceUsage{NotifiedNodes: 1}},
+		"used by nothing yet; Sensu kind":                    {&model.HookSpec{}, ResourceUsage{}},
+		"used by 1 check on 3 nodes and 1 handler":           {&model.SecretSpec{}, ResourceUsage{Nodes: 3, Checks: 1, Handlers: 1}},
+		"used by 1 mutator":                                  {&model.SecretSpec{}, ResourceUsage{Mutators: 1}},
+		"used by 2 checks on 1 node, 1 handler and 1 filter": {&model.AssetSpec{}, ResourceUsage{Nodes: 1, Checks: 2, Handlers: 1, Filters: 1}},
 	} {
 		r := &model.Resource{Kind: of.spec.Kind(), Spec: of.spec}
 		if got, _ := All().Effect(r, of.l, false); got != want {
@@ -158,7 +158,7 @@ func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 		"in env too":    {model.MutatorSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "KEY is set twice"},
 		"of javascript": {model.MutatorSpec{Javascript: "return 1", Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "JavaScript reads no environment"},
 	} {
-		assertFlaw(t, validateSpec(&c.spec), c.want)
+		assertValidationError(t, validateSpec(&c.spec), c.want)
 	}
 	spec := &model.MutatorSpec{Command: command, Assets: []string{"tools"}, Env: map[string]string{"A": "plain"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
 	within := spec.QualifyReferences("team")
@@ -206,9 +206,9 @@ func TestSensuKindsAreValidated(t *testing.T) {
 		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [ok]}, {name: look, when: [ok], command: ps}]}`, `hook "look" occurs twice`},
 	} {
 		list, err := All().Read("a.yaml", []byte("kind: "+c.kind+"\nmetadata: {name: a}\nspec: "+c.spec+"\n"))
-		assertFlaw(t, err, c.want)
+		assertValidationError(t, err, c.want)
 		if err == nil {
-			if k, _ := All().Of(c.kind); k.FromSensu(list[0].Spec) == "" {
+			if k, _ := All().Lookup(c.kind); k.FromSensu(list[0].Spec) == "" {
 				t.Errorf("%s %s is not marked as a kind of Sensu", c.kind, c.spec)
 			}
 		}

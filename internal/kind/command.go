@@ -19,7 +19,7 @@ func (v *Validator) validateCommand(field string, c *model.Command) {
 	case c.Argv != nil && (len(c.Argv) == 0 || c.Argv[0] == ""), c.Argv == nil && strings.TrimSpace(c.Shell) == "":
 		v.Flaw(field, "", "empty")
 	case len(c.Argv) > maxEntries:
-		v.Bound(field, len(c.Argv))
+		v.LimitElements(field, len(c.Argv))
 	case len(c.Shell) > maxLine || slices.ContainsFunc(c.Argv, func(a string) bool { return len(a) > maxLine }):
 		v.Flaw(field, "put the command into a script", "longer than %d bytes", maxLine)
 	case strings.ContainsRune(c.Shell, 0) || slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
@@ -29,7 +29,7 @@ func (v *Validator) validateCommand(field string, c *model.Command) {
 
 // validateEnv validates the environment variables of a command.
 func (v *Validator) validateEnv(field string, env map[string]string) {
-	v.Bound(field, len(env))
+	v.LimitElements(field, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
 		v.refuseRedacted(at, env[name])
@@ -98,9 +98,9 @@ spec:
 		Validate: validateSecret,
 		Columns: []Column[*model.SecretSpec]{
 			usersColumn[*model.SecretSpec](),
-			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Location() }},
+			{"VALUE IN", 60, func(_ ResourceView, s *model.SecretSpec) string { return s.Location() }},
 		},
-		Details: func(_ View, s *model.SecretSpec) []Detail { return []Detail{{"value in", s.Location()}} },
+		Details: func(_ ResourceView, s *model.SecretSpec) []Detail { return []Detail{{"value in", s.Location()}} },
 		Effect:  effectOfUsers[*model.SecretSpec],
 	})
 }
@@ -150,9 +150,9 @@ func validateVault(v *Validator, w *model.Vault) {
 	v.FlawIf(strings.HasPrefix(w.Path, "data/") && w.Engine != "v1",
 		"spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "Muster adds data/: expected the path for vault kv get")
 	v.MissingIf(w.Key == "", "spec.vault.key", "write the key of the value under the path: key: password", "missing")
-	v.Line("spec.vault.key", w.Key, model.MaxName)
+	v.RequireLine("spec.vault.key", w.Key, model.MaxName)
 	v.requireOneOf("spec.vault.engine", w.Engine, "v1", "v2")
-	v.Line("spec.vault.namespace", w.Namespace, model.MaxName)
+	v.RequireLine("spec.vault.namespace", w.Namespace, model.MaxName)
 	v.MissingIf(w.TokenFile == "",
 		"spec.vault.tokenFile", "write tokenFile: /etc/muster/vault-token, a file that the server's user may read", "missing")
 	validateFullPath(v, "spec.vault.tokenFile", w.TokenFile)
@@ -200,7 +200,7 @@ spec:
 		},
 		Columns: []Column[*model.AssetSpec]{
 			usersColumn[*model.AssetSpec](),
-			{"FOR", 80, func(_ View, s *model.AssetSpec) string {
+			{"FOR", 80, func(_ ResourceView, s *model.AssetSpec) string {
 				list := make([]string, len(s.Builds))
 				for i := range s.Builds {
 					list[i] = s.Builds[i].Platform()
@@ -208,7 +208,7 @@ spec:
 				return strings.Join(list, ", ")
 			}},
 		},
-		Details: func(_ View, s *model.AssetSpec) (list []Detail) {
+		Details: func(_ ResourceView, s *model.AssetSpec) (list []Detail) {
 			for i := range s.Builds {
 				list = append(list, Detail{"for", s.Builds[i].Platform()}, Detail{"  sha512", s.Builds[i].SHA512})
 				if s.Builds[i].URL != "" {

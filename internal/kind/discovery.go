@@ -13,9 +13,9 @@ import (
 // maxRuleParts bounds the overrides of a rule, their changes, and the conditions of a filter.
 const maxRuleParts = 1024
 
-// validateRule validates a discovery rule of a Template, except its triggers. keys has the keys of the items outside
-// of rules, and of the rules.
-func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map[string]bool) {
+// validateDiscoveryRule validates a discovery rule of a Template without the triggers of the rule. keys has the
+// keys of the items outside of rules, and of the rules.
+func (t *templateValidation) validateDiscoveryRule(at string, r *model.DiscoveryRule, keys map[string]bool) {
 	v := t.v
 	item := r.Item()
 	item.Interval = r.Interval
@@ -37,7 +37,7 @@ func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map
 		masters[r.Items[i].Key] = true
 		v.FlawIf(len(model.EntityMacros(r.Items[i].Key)) == 0, fmt.Sprintf("%s.items[%d].key", at, i), "name the entity in it: vfs.fs.size[{#FSNAME},pused]", "the key has no macro of an entity, so that all entities would have one item")
 		v.FlawIf(r.Items[i].Internal, fmt.Sprintf("%s.items[%d].internal", at, i), "make it an item of the template", "the server measures no entities of nodes")
-		v.FlawIf(r.Items[i].Collected() && hasScript(r.Steps), fmt.Sprintf("%s.items[%d]", at, i), "make it from an item, with from:, or remove the step javascript of the rule", "agents find the entities of items that they collect, and they run no JavaScript")
+		v.FlawIf(r.Items[i].IsCollected() && hasScript(r.Steps), fmt.Sprintf("%s.items[%d]", at, i), "make it from an item, with from:, or remove the step javascript of the rule", "agents find the entities of items that they collect, and they run no JavaScript")
 	}
 	t.validateItems(at+".items", r.Items, masters)
 	for i := range r.Triggers {
@@ -61,7 +61,7 @@ func hasScript(steps []model.Step) bool {
 
 // validateEntityFilter validates a discovery rule's filter over entities (such as file systems). Patterns with a macro
 // that has no default are validated on the nodes alone.
-func (t *templateParts) validateEntityFilter(at string, f *model.DiscoveryFilter) {
+func (t *templateValidation) validateEntityFilter(at string, f *model.DiscoveryFilter) {
 	if f == nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (t *templateParts) validateEntityFilter(at string, f *model.DiscoveryFilter
 
 // validateOverrides validates the exceptions (overrides) of a discovery rule for some entities. triggers has the names
 // of its trigger prototypes.
-func (t *templateParts) validateOverrides(at string, r *model.DiscoveryRule, triggers []string) {
+func (t *templateValidation) validateOverrides(at string, r *model.DiscoveryRule, triggers []string) {
 	seen := map[string]bool{}
 	for i := range r.Overrides {
 		o, in := &r.Overrides[i], fmt.Sprintf("%s[%d]", at, i)

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestTemplateRuleIsValidated validates faulty discovery rules, and expects an error about each faulty field.
-func TestTemplateRuleIsValidated(t *testing.T) {
+// TestDiscoveryRuleIsValidated validates faulty discovery rules, and expects an error about each faulty field.
+func TestDiscoveryRuleIsValidated(t *testing.T) {
 	rule := func(edit func(*model.DiscoveryRule)) *model.Resource {
 		pattern := "^ext"
 		r := model.DiscoveryRule{

@@ -60,9 +60,9 @@ func TestDocumentationExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestReadReportsConditionsAndProbes reads files with wrong conditions and probes, and expects errors with line and
-// field
-func TestReadReportsConditionsAndProbes(t *testing.T) {
+// TestReadReportsErrorPositions reads files with wrong conditions and probes, and expects errors with line and
+// field.
+func TestReadReportsErrorPositions(t *testing.T) {
 	_, err := kind.All().Read("a.yaml", []byte(`
 kind: Check
 metadata: {name: disk}

@@ -29,7 +29,7 @@ type Explanation struct {
 func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	k := r.findKind(kind)
 	if k == nil {
-		return nil, r.Unknown(kind)
+		return nil, r.UnknownKindError(kind)
 	}
 	whole := r.parseSpecComments().explainKind(k)
 	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '.' })

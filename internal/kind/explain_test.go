@@ -157,7 +157,7 @@ func TestSizesAreBounded(t *testing.T) {
 		"spec.property":       &model.PropertySpec{Property: strings.Repeat("p", 300), Value: json.RawMessage("1")},
 	} {
 		r := &model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec}
-		if k, _ := All().Of(r.Kind); !k.Namespaced {
+		if k, _ := All().Lookup(r.Kind); !k.Namespaced {
 			r.Metadata.Namespace = ""
 		}
 		flaws := All().Check(r)

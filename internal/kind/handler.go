@@ -23,18 +23,18 @@ spec:
 		Redact:   redactHandler,
 		Columns: []Column[*model.HandlerSpec]{
 			usersColumn[*model.HandlerSpec](),
-			{"NOTIFIES", 60, func(v View, s *model.HandlerSpec) string {
+			{"NOTIFIES", 60, func(v ResourceView, s *model.HandlerSpec) string {
 				if v.State.Stream != nil {
 					return handlerDestinationText(s) + "; " + v.State.Stream.Lag()
 				}
 				return handlerDestinationText(s)
 			}},
 		},
-		Details: func(view View, s *model.HandlerSpec) []Detail {
+		Details: func(view ResourceView, s *model.HandlerSpec) []Detail {
 			list := append(assetDetails([]Detail{{"notifies", handlerDestinationText(s)}}, s.Assets), unsentDetails(view)...)
 			return append(list, streamDetails(view)...)
 		},
-		Effect: func(_ *model.Resource, s *model.HandlerSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.HandlerSpec, l ResourceUsage, _ bool) (note, warning string) {
 			used := l.UsedBy("")
 			if s.Stream == nil || s.Stream.Results != model.AllResults {
 				return "used by " + cmp.Or(used, "nothing yet"), ""
@@ -90,9 +90,9 @@ func handlerDestinationText(s *model.HandlerSpec) string {
 	return strings.Join(s.Services(), ", ")
 }
 
-// unsentDetails returns lines of muster describe about messages that a handler has not received. They say how many
-// wait or were given up, the oldest, and the last error.
-func unsentDetails(view View) (list []Detail) {
+// unsentDetails returns the lines that `muster describe` prints about unsent messages of a handler. They say
+// how many wait or were given up, the oldest, and the last error.
+func unsentDetails(view ResourceView) (list []Detail) {
 	u := view.State.Unsent
 	if u == nil {
 		return nil
@@ -110,8 +110,8 @@ func unsentDetails(view View) (list []Detail) {
 	return list
 }
 
-// streamDetails returns lines of muster describe about the progress of a handler that receives every result.
-func streamDetails(view View) []Detail {
+// streamDetails returns the lines that `muster describe` prints about the progress of a streaming handler.
+func streamDetails(view ResourceView) []Detail {
 	s := view.State.Stream
 	if s == nil {
 		return nil
@@ -157,7 +157,7 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 	validateWebhook(v, s.Webhook)
 	s.MapTexts(func(t model.ServiceText) string { validateServiceText(v, t); return t.Value })
 	validateService(v, s)
-	v.Bound("spec.showLabels", len(s.ShowLabels))
+	v.LimitElements("spec.showLabels", len(s.ShowLabels))
 	for i, name := range s.ShowLabels {
 		v.validateLabelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
 	}

@@ -64,12 +64,12 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 	}
 	if a := s.Alertmanager; a != nil {
 		v.MissingIf(len(a.URLs) == 0, "spec.alertmanager.urls", "write urls: [\"http://alertmanager:9093\"]", "missing")
-		v.Bound("spec.alertmanager.urls", len(a.URLs))
+		v.LimitElements("spec.alertmanager.urls", len(a.URLs))
 		for i, address := range a.URLs {
 			validateBaseURL(v, fmt.Sprintf("spec.alertmanager.urls[%d]", i), address)
 		}
 		validateLogin(v, "spec.alertmanager", a.Username, a.Password, a.Token)
-		v.Bound("spec.alertmanager.labels", len(a.Labels))
+		v.LimitElements("spec.alertmanager.labels", len(a.Labels))
 	}
 	if c := s.Slack; c != nil {
 		validateSecretText(v, "spec.slack.url", c.URL, true)
@@ -123,7 +123,7 @@ func validateEmail(v *Validator, e *model.Email) {
 	validateMailbox(v, "spec.email.from", e.From)
 	v.MissingIf(len(e.To) == 0, "spec.email.to", "write to: [oncall@example.org]", "missing")
 	for field, list := range map[string][]string{"to": e.To, "cc": e.CC} {
-		v.Bound("spec.email."+field, len(list))
+		v.LimitElements("spec.email."+field, len(list))
 		for i, address := range list {
 			validateMailbox(v, fmt.Sprintf("spec.email.%s[%d]", field, i), address)
 		}
@@ -169,7 +169,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 		return
 	}
 	v.refuseRedacted("spec.webhook.url", w.URL)
-	v.Bound("spec.webhook.headers", len(w.Headers))
+	v.LimitElements("spec.webhook.headers", len(w.Headers))
 	switch field, err := w.Check(); {
 	case errors.Is(err, model.ErrHostVaries):
 		v.Flaw("spec.webhook."+field, "write the server without a variable; declare a handler for each", "%v", err)
@@ -194,7 +194,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 			"spec.webhook.token", "keep one of these fields", "token and the header %s exclude each other", name)
 	}
 	if w.Template != "" {
-		if err := body.Check(w.Template); err != nil {
+		if err := body.CheckTemplate(w.Template); err != nil {
 			v.Flaw("spec.webhook.template", "fields of a notification: docs/notifications.md", "%v", err)
 		}
 	}

@@ -39,7 +39,7 @@ func TestHandlerIsValidated(t *testing.T) {
 		`stream: {address: "x:1", connections: 999}`:                                                                 "expected 1 to 256",
 		`udp: {address: "x:1"}`:                                                                                      "",
 	} {
-		assertFlaw(t, readSpecFlaws("Handler", "\n  "+yaml), want)
+		assertValidationError(t, decodeInvalidSpec("Handler", "\n  "+yaml), want)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestServiceSecretsAreRedacted(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "s3cret") || !strings.Contains(string(text), "/etc/muster/ntfy") || spec.Ntfy.Topic.Text != "s3cret" {
 		t.Errorf("%s %v", text, err)
 	}
-	assertFlaw(t, All().Validate(seen), "spec.ntfy.topic")
+	assertValidationError(t, All().Validate(seen), "spec.ntfy.topic")
 	back, err := All().DecodeResource(text)
 	if err != nil || back.Spec.(*model.HandlerSpec).Ntfy.Token.FromFile != "/etc/muster/ntfy" {
 		t.Errorf("%v %+v", err, back)
@@ -83,7 +83,7 @@ func TestHandlerSecretsAreValidated(t *testing.T) {
 		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "slack"}}, Assets: []string{"tools"}}, "only a command needs assets"},
 		"no command":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "slack"}}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "only a command has an environment"},
 	} {
-		t.Run(name, func(t *testing.T) { assertFlaw(t, validateSpec(&c.spec), c.want) })
+		t.Run(name, func(t *testing.T) { assertValidationError(t, validateSpec(&c.spec), c.want) })
 	}
 }
 
@@ -128,7 +128,7 @@ func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 		"{{ .props.a }}":                              "is not the address of a web server",
 		"https://x/{{ .prop.a }}":                     "the only variable is",
 	} {
-		assertFlaw(t, validateSpec(&model.HandlerSpec{Webhook: &model.Webhook{URL: url}}), want)
+		assertValidationError(t, validateSpec(&model.HandlerSpec{Webhook: &model.Webhook{URL: url}}), want)
 	}
 }
 
@@ -171,10 +171,10 @@ func TestRedactionHidesSecrets(t *testing.T) {
 	}
 	hook := redactSpec(&model.HandlerSpec{Webhook: &model.Webhook{URL: "https://x/y", Headers: map[string]string{"A": "b"}}})
 	// A reader of the redacted resource must not write the placeholder over the real value.
-	assertFlaw(t, All().Validate(check), "spec.env.PASSWORD")
-	assertFlaw(t, All().Validate(asset), "spec.builds[0].url")
-	assertFlaw(t, All().Validate(hook), "spec.webhook.url")
-	assertFlaw(t, All().Validate(hook), "spec.webhook.headers.A")
+	assertValidationError(t, All().Validate(check), "spec.env.PASSWORD")
+	assertValidationError(t, All().Validate(asset), "spec.builds[0].url")
+	assertValidationError(t, All().Validate(hook), "spec.webhook.url")
+	assertValidationError(t, All().Validate(hook), "spec.webhook.headers.A")
 }
 
 // redactSpec returns a test resource with the given spec, with secrets redacted.

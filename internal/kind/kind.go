@@ -11,18 +11,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Definition defines one kind of resource by functions for its spec type S. All functions are optional.
+// Definition is the typed definition of a resource kind, by functions for the spec type S. All functions are
+// optional.
 type Definition[S model.Spec] struct {
 	model.KindInfo
-	Sensu   bool    // imports from Sensu create it; Muster teaches Route instead
-	Example string  // YAML that lint accepts
-	Related Related // rows below the details
-	LandsAs string  // words before the number of nodes: "runs on"; empty: it lands on none
+	Sensu   bool        // imports from Sensu create it; Muster teaches Route instead
+	Example string      // YAML that lint accepts
+	Related RelatedList // rows below the details
+	LandsAs string      // words before the number of nodes: "runs on"; empty: it lands on none
 	// Unit is the kind of the definition that the planner compiles of a resource, for agents or an engine of the server;
 	// zero: none. Resources of all kinds of units share one sequence of ids.
 	Unit  model.DefinitionKind
-	Users bool  // tables and details name its users: checks, routes, handlers
-	Cycle Cycle // refusal of references that lead back; zero: the kind has none
+	Users bool         // tables and details name its users: checks, routes, handlers
+	Cycle CycleMessage // refusal of references that lead back; zero: the kind has none
 	// Source is Go code that declares the spec; its comments are the explanation of the fields.
 	// Empty: package model declares it.
 	Source string
@@ -37,10 +38,10 @@ type Definition[S model.Spec] struct {
 	// FromSensu names the parts of a spec that only run because Sensu had them; empty: none.
 	FromSensu func(spec S) string
 	Columns   []Column[S] // of a table of resources, without name and age
-	Details   func(view View, spec S) []Detail
+	Details   func(view ResourceView, spec S) []Detail
 	// Effect describes the nodes and users that a resource reaches; the warning gives the reason why it
 	// reaches none. changed: the apply has changed it.
-	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
+	Effect func(r *model.Resource, spec S, l ResourceUsage, changed bool) (note, warning string)
 }
 
 // Kind defines one kind of resource, with its validation, references, redaction, columns and example. Define makes
@@ -50,20 +51,20 @@ type Kind struct {
 	New func() model.Spec // returns an empty spec
 }
 
-// Related says which list, of events or of nodes, muster describe shows below a resource.
-type Related uint8
+// RelatedList says whether `muster describe` lists events, nodes or nothing below a resource of a kind.
+type RelatedList uint8
 
 // The rows that describe shows for a kind.
 const (
-	NoRows Related = iota
+	NoRows RelatedList = iota
 	NodeEvents
 	CheckEvents
 	GroupMembers
 )
 
-// Cycle has the error text for a resource that refers to itself through other resources. The others are resources of
-// the same kind.
-type Cycle struct {
+// CycleMessage has the error text and hint for a cycle of references between resources of a kind. The others
+// are resources of the same kind.
+type CycleMessage struct {
 	Problem string // "contains itself"
 	Hint    string
 }
@@ -72,21 +73,21 @@ type Cycle struct {
 type Column[S model.Spec] struct {
 	Name string
 	Max  int // columns of the terminal, except with -o wide; 0: never cut
-	Cell func(view View, spec S) string
+	Cell func(view ResourceView, spec S) string
 }
 
 // Detail is one line in the output of muster describe, a name with its text.
 type Detail struct{ Name, Text string }
 
-// View has a declared resource and its state on the server, for tables and muster describe.
-type View struct {
+// ResourceView has a declared resource and its state on the server, for tables and `muster describe`.
+type ResourceView struct {
 	Resource *model.Resource
 	State    v1.State
 	Now      time.Time
 	Zone     *time.Location // of times that people read
 }
 
-// Define makes a Kind, for specs of any type, from a definition for one spec type.
+// Define converts a typed Definition to a Kind, which accepts a spec of any type.
 func Define[T any, S interface {
 	*T
 	model.Spec
@@ -99,14 +100,14 @@ func Define[T any, S interface {
 		d.Declared = unchanged
 	}
 	if d.Details == nil {
-		d.Details = func(View, S) []Detail { return nil }
+		d.Details = func(ResourceView, S) []Detail { return nil }
 	}
 	if d.FromSensu == nil {
 		d.FromSensu = func(S) string { return "" }
 	}
 	k := Kind{New: func() model.Spec { return S(new(T)) }, Definition: Definition[model.Spec]{
 		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Unit: d.Unit, Users: d.Users, Cycle: d.Cycle, Source: d.Source,
-		Validate: adaptWriterToAnySpec(d.Validate), References: adaptWriterToAnySpec(d.References), Details: adaptViewToAnySpec(d.Details),
+		Validate: adaptEditorToAnySpec(d.Validate), References: adaptEditorToAnySpec(d.References), Details: adaptViewToAnySpec(d.Details),
 		Redact:    func(spec model.Spec) model.Spec { return d.Redact(spec.(S)) },
 		Declared:  func(spec model.Spec) model.Spec { return d.Declared(spec.(S)) },
 		FromSensu: adaptToAnySpec(d.FromSensu),
@@ -115,7 +116,7 @@ func Define[T any, S interface {
 		k.FromSensu = func(model.Spec) string { return d.Name }
 	}
 	if d.Effect != nil {
-		k.Effect = func(r *model.Resource, spec model.Spec, l Placement, changed bool) (string, string) {
+		k.Effect = func(r *model.Resource, spec model.Spec, l ResourceUsage, changed bool) (string, string) {
 			return d.Effect(r, spec.(S), l, changed)
 		}
 	}
@@ -125,7 +126,7 @@ func Define[T any, S interface {
 	return k
 }
 
-// adaptToAnySpec wraps a function for one spec type as a function for any spec
+// adaptToAnySpec adapts a function of one spec type to specs of any type.
 func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
@@ -133,14 +134,14 @@ func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// adaptViewToAnySpec wraps a function of a View and one spec type as a function for any spec
-func adaptViewToAnySpec[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
-	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
+// adaptViewToAnySpec adapts a function of a ResourceView and a typed spec to specs of any type.
+func adaptViewToAnySpec[S model.Spec, R any](of func(ResourceView, S) R) func(ResourceView, model.Spec) R {
+	return func(view ResourceView, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// adaptWriterToAnySpec wraps a function that changes one spec type as a function for any spec. The function reads the
+// adaptEditorToAnySpec adapts a function that edits a typed spec to specs of any type. The function reads the
 // spec and writes to a target. Nil stays nil.
-func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
+func adaptEditorToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil
 	}
@@ -167,8 +168,8 @@ func (r *Registry) With(more ...Kind) *Registry {
 // Kinds returns all kinds, in the order in which resources depend on each other.
 func (r *Registry) Kinds() []Kind { return slices.Clone(r.kinds) }
 
-// Of returns the kind for a word, which may be its name, plural or short name.
-func (r *Registry) Of(word string) (Kind, bool) {
+// Lookup returns the kind for a word, which may be its name, plural or short name.
+func (r *Registry) Lookup(word string) (Kind, bool) {
 	if k := r.findKind(word); k != nil {
 		return *k, true
 	}
@@ -185,8 +186,8 @@ func (r *Registry) findKind(word string) *Kind {
 	return nil
 }
 
-// Unknown returns the error about an unknown kind
-func (r *Registry) Unknown(word string) *model.Error {
+// UnknownKindError returns the error about an unknown kind
+func (r *Registry) UnknownKindError(word string) *model.Error {
 	err := model.Errorf(model.Invalid, "unknown kind %q", word)
 	if near := model.Nearest(word, r.kindNames()); near != "" {
 		return err.WithHint("did you mean %s?", near)
@@ -208,7 +209,7 @@ func (r *Registry) kindNames() []string {
 func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 	k := r.findKind(kind)
 	if k == nil {
-		return nil, r.Unknown(kind)
+		return nil, r.UnknownKindError(kind)
 	}
 	spec := k.New()
 	if len(data) == 0 {
@@ -239,8 +240,8 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	return &model.Resource{APIVersion: raw.APIVersion, Kind: raw.Kind, Metadata: raw.Metadata, Spec: spec, Status: raw.Status}, nil
 }
 
-// Defaults fills in the API version and namespace of a resource if unset. The planner applies the defaults of a spec,
-// so that the stored resource equals the declared one.
+// Defaults sets the API version and namespace of a resource, if unset, to default values. The planner applies
+// the defaults of a spec, so that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
 	res.APIVersion = cmp.Or(res.APIVersion, model.APIVersion)
 	if k := r.findKind(res.Kind); k != nil && k.Namespaced && res.Metadata.Namespace == "" {

@@ -29,7 +29,7 @@ spec:
   keepalive: {timeout: 5m}
 `,
 		Validate: validateNode,
-		Cycle:    Cycle{"depends on itself", "remove spec.dependsOn from one of these nodes: the node nearest to the server has none"},
+		Cycle:    CycleMessage{"depends on itself", "remove spec.dependsOn from one of these nodes: the node nearest to the server has none"},
 		Declared: func(s *model.NodeSpec) *model.NodeSpec {
 			out := *s
 			out.JoinGrant, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentReceivers, out.AgentEntity = nil, nil, nil, nil, nil, nil
@@ -42,8 +42,10 @@ spec:
 			return ""
 		},
 		Columns: []Column[*model.NodeSpec]{
-			{"GROUPS", 0, func(_ View, s *model.NodeSpec) string { return dashIfEmpty(strings.Join(s.AssignedGroups(), ",")) }},
-			{"OS", 0, func(_ View, s *model.NodeSpec) string {
+			{"GROUPS", 0, func(_ ResourceView, s *model.NodeSpec) string {
+				return dashIfEmpty(strings.Join(s.AssignedGroups(), ","))
+			}},
+			{"OS", 0, func(_ ResourceView, s *model.NodeSpec) string {
 				return dashIfEmpty(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))
 			}},
 		},
@@ -60,7 +62,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 			v.Flaw("spec.uid", "leave the field out: enrolment sets the id", "%q is not a node id", s.UID)
 		}
 	}
-	v.Names("spec.mayJoin", s.MayJoin, v.SharedName)
+	v.RequireNames("spec.mayJoin", s.MayJoin, v.RequireSharedName)
 	validateProperties(v, "spec.properties", s.Properties)
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	v.requireOneOf("spec.policyMode", s.PolicyMode, model.ModeAudit, model.ModeEnforce)
@@ -70,8 +72,8 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 			"spec.dependsOn.node", "write dependsOn: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node on which this node depends is missing")
 	}
 	if g := s.JoinGrant; g != nil {
-		v.Line("spec.joinGrant.token", g.Token, model.MaxText)
-		v.Names("spec.joinGrant.groups", g.Groups, v.SharedName)
+		v.RequireLine("spec.joinGrant.token", g.Token, model.MaxText)
+		v.RequireNames("spec.joinGrant.groups", g.Groups, v.RequireSharedName)
 		v.validateLabels("spec.joinGrant.labels", g.Labels)
 		validateLifecycle(v, "spec.joinGrant.lifecycle", g.Lifecycle)
 		v.validateNames("spec.joinGrant.lifecycle", g.Lifecycle)
@@ -125,15 +127,15 @@ spec:
   where: node.labels.role == "web"
 `,
 		Validate: validateGroup,
-		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
+		Cycle:    CycleMessage{"contains itself", "remove one of them from the spec.groups of the group before it"},
 		Columns: []Column[*model.GroupSpec]{
 			nodesColumn[*model.GroupSpec](), checksColumn[*model.GroupSpec]("CHECKS"),
-			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return groupMembersText(s) }},
+			{"MEMBERS", 60, func(_ ResourceView, s *model.GroupSpec) string { return groupMembersText(s) }},
 		},
-		Details: func(view View, s *model.GroupSpec) []Detail {
+		Details: func(view ResourceView, s *model.GroupSpec) []Detail {
 			return []Detail{{"members", groupMembersText(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
 		},
-		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, _ *model.GroupSpec, l ResourceUsage, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
 				return "has no member", "no node belongs to the group. List nodes: muster get nodes; the groups of a node: muster why NODE"
 			}
@@ -198,18 +200,18 @@ spec:
 		Validate: validateProperty,
 		References: func(refs *References, s *model.PropertySpec) {
 			if name, ok := strings.CutPrefix(s.Scope, "node:"); ok {
-				refs.Mention("Node", "spec.scope", name)
+				refs.AddOptional("Node", "spec.scope", name)
 			}
 		},
 		Columns: []Column[*model.PropertySpec]{
-			{"SCOPE", 0, func(_ View, s *model.PropertySpec) string { return cmp.Or(s.Scope, "namespace") }},
-			{"VALUE", 40, func(_ View, s *model.PropertySpec) string { return compactJSON(s.Value) }},
-			{"READ ON", 0, func(v View, _ *model.PropertySpec) string { return model.CountNoun(v.State.Nodes, "node") }},
+			{"SCOPE", 0, func(_ ResourceView, s *model.PropertySpec) string { return cmp.Or(s.Scope, "namespace") }},
+			{"VALUE", 40, func(_ ResourceView, s *model.PropertySpec) string { return compactJSON(s.Value) }},
+			{"READ ON", 0, func(v ResourceView, _ *model.PropertySpec) string { return model.CountNoun(v.State.Nodes, "node") }},
 		},
-		Details: func(view View, s *model.PropertySpec) []Detail {
+		Details: func(view ResourceView, s *model.PropertySpec) []Detail {
 			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compactJSON(s.Value)}, {"read by", model.CountNoun(view.State.Checks, "check")}}
 		},
-		Effect: func(_ *model.Resource, _ *model.PropertySpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, _ *model.PropertySpec, l ResourceUsage, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
 				return "read by no check yet", ""
 			}
@@ -243,9 +245,9 @@ func validateProperty(v *Validator, s *model.PropertySpec) {
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
 	case level == "group" && of != "":
-		v.SharedName("spec.scope", of)
+		v.RequireSharedName("spec.scope", of)
 	case level == "node" && of != "":
-		v.NodeName("spec.scope", of)
+		v.RequireNodeName("spec.scope", of)
 	default:
 		v.Flaw("spec.scope", "write global, namespace, group:NAME or node:NAME", "unknown scope %q", s.Scope)
 	}
@@ -258,7 +260,7 @@ func validatePropertyName(v *Validator, field, name string) {
 
 // validateProperties validates the property values in a node or group.
 func validateProperties(v *Validator, field string, values map[string]json.RawMessage) {
-	v.Bound(field, len(values))
+	v.LimitElements(field, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		at := field + "." + name
 		validatePropertyName(v, at, name)
@@ -301,15 +303,17 @@ spec:
 		},
 		Columns: []Column[*model.NamespaceSpec]{
 			nodesColumn[*model.NamespaceSpec](),
-			{"DESCRIPTION", 0, func(v View, _ *model.NamespaceSpec) string { return dashIfEmpty(v.Resource.Metadata.DisplayName) }},
+			{"DESCRIPTION", 0, func(v ResourceView, _ *model.NamespaceSpec) string {
+				return dashIfEmpty(v.Resource.Metadata.DisplayName)
+			}},
 		},
-		Details: func(view View, _ *model.NamespaceSpec) []Detail { return limitDetails(view) },
+		Details: func(view ResourceView, _ *model.NamespaceSpec) []Detail { return limitDetails(view) },
 	})
 }
 
-// limitDetails returns one line of muster describe for each limit of a namespace. The line has the limit's value, its
-// use, and when it was last reached.
-func limitDetails(view View) (list []Detail) {
+// limitDetails returns the lines that `muster describe` prints about the limits of a namespace. The line has
+// the limit's value, its use, and when it was last reached.
+func limitDetails(view ResourceView) (list []Detail) {
 	name := "limits"
 	for _, l := range view.State.Limits {
 		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Pipeline returns the resource kind Pipeline, kept from Sensu.
+// Pipeline returns the resource kind Pipeline, a Sensu pipeline of filters, mutator and handler.
 func Pipeline() Kind {
 	return Define(Definition[*model.PipelineSpec]{
 		KindInfo: model.KindInfo{Name: "Pipeline", Plural: "pipelines", Short: "pi", Namespaced: true},
@@ -23,9 +23,9 @@ spec:
 		Validate: validatePipeline,
 		Columns: []Column[*model.PipelineSpec]{
 			usersColumn[*model.PipelineSpec](),
-			{"WORKFLOWS", 80, func(_ View, s *model.PipelineSpec) string { return workflowsText(s) }},
+			{"WORKFLOWS", 80, func(_ ResourceView, s *model.PipelineSpec) string { return workflowsText(s) }},
 		},
-		Details: func(_ View, s *model.PipelineSpec) []Detail { return []Detail{{"workflows", workflowsText(s)}} },
+		Details: func(_ ResourceView, s *model.PipelineSpec) []Detail { return []Detail{{"workflows", workflowsText(s)}} },
 	})
 }
 
@@ -45,7 +45,7 @@ func workflowsText(s *model.PipelineSpec) string {
 
 // validatePipeline validates the spec of a Pipeline.
 func validatePipeline(v *Validator, s *model.PipelineSpec) {
-	v.Bound("spec.workflows", len(s.Workflows))
+	v.LimitElements("spec.workflows", len(s.Workflows))
 	seen := map[string]bool{}
 	for i := range s.Workflows {
 		w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
@@ -54,7 +54,7 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	}
 }
 
-// Filter returns the resource kind Filter, an event filter kept from Sensu.
+// Filter returns the resource kind Filter, a Sensu event filter.
 func Filter() Kind {
 	return Define(Definition[*model.FilterSpec]{
 		KindInfo: model.KindInfo{Name: "Filter", Plural: "filters", Short: "fi", Namespaced: true},
@@ -66,8 +66,8 @@ spec:
   expressions: [event.check.occurrences > 2]
 `,
 		Validate: validateFilter,
-		Columns:  []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return filterText(s) }}},
-		Details: func(_ View, s *model.FilterSpec) []Detail {
+		Columns:  []Column[*model.FilterSpec]{{"PASSES", 80, func(_ ResourceView, s *model.FilterSpec) string { return filterText(s) }}},
+		Details: func(_ ResourceView, s *model.FilterSpec) []Detail {
 			return assetDetails([]Detail{{"passes", filterText(s)}}, s.Assets)
 		},
 	})
@@ -91,7 +91,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	v.MissingIf(s.Action == "", "spec.action", "write allow or deny", "missing")
 	v.requireOneOf("spec.action", s.Action, "allow", "deny")
 	v.MissingIf(len(s.Expressions) == 0, "spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
-	v.Bound("spec.expressions", len(s.Expressions))
+	v.LimitElements("spec.expressions", len(s.Expressions))
 	for i, expression := range s.Expressions {
 		_, err := filter.Compile(expression)
 		v.recordCompileError(fmt.Sprintf("spec.expressions[%d]", i), err)
@@ -108,11 +108,11 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 		v.FlawIf(w.TimeZone != "", "spec.when.timeZone", "leave the field out", "the window has its own time zone")
 	}
 	v.validateTimeZone("spec.when.timeZone", w.TimeZone)
-	v.Bound("spec.when.spans", len(w.Spans))
+	v.LimitElements("spec.when.spans", len(w.Spans))
 	validateWindowSpans(v, "spec.when.spans", w.Spans)
 }
 
-// Mutator returns the resource kind Mutator, kept from Sensu.
+// Mutator returns the resource kind Mutator, a Sensu mutator, which transforms events for handlers.
 func Mutator() Kind {
 	return Define(Definition[*model.MutatorSpec]{
 		KindInfo: model.KindInfo{Name: "Mutator", Plural: "mutators", Short: "mu", Namespaced: true},
@@ -128,8 +128,8 @@ spec:
 			out.Env = redactValues(s.Env)
 			return &out
 		},
-		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ View, s *model.MutatorSpec) string { return mutatorText(s) }}},
-		Details: func(_ View, s *model.MutatorSpec) []Detail {
+		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ ResourceView, s *model.MutatorSpec) string { return mutatorText(s) }}},
+		Details: func(_ ResourceView, s *model.MutatorSpec) []Detail {
 			return assetDetails([]Detail{{"runs", mutatorText(s)}}, s.Assets)
 		},
 	})
@@ -178,9 +178,9 @@ spec:
 		Validate: validateHook,
 		Columns: []Column[*model.HookSpec]{
 			checksColumn[*model.HookSpec]("CHECKS"),
-			{"RUNS", 60, func(_ View, s *model.HookSpec) string { return commandText(s.Command) }},
+			{"RUNS", 60, func(_ ResourceView, s *model.HookSpec) string { return commandText(s.Command) }},
 		},
-		Details: func(_ View, s *model.HookSpec) []Detail {
+		Details: func(_ ResourceView, s *model.HookSpec) []Detail {
 			return assetDetails([]Detail{{"runs", commandText(s.Command)}}, s.Assets)
 		},
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// Technique returns the resource kind Technique, a list of components for a part of a node's configuration. The
+// Technique returns the resource kind Technique, a list of configuration methods with parameters. The
 // components keep that part as declared.
 func Technique() Kind {
 	return Define(Definition[*model.TechniqueSpec]{
@@ -37,13 +37,13 @@ spec:
 `,
 		Validate: validateTechnique,
 		Columns: []Column[*model.TechniqueSpec]{
-			{"USED BY", 0, func(v View, _ *model.TechniqueSpec) string {
+			{"USED BY", 0, func(v ResourceView, _ *model.TechniqueSpec) string {
 				return dashIfEmpty(strings.Replace(v.State.UsedBy, "check", "directive", 1))
 			}},
-			{"METHODS", 0, func(_ View, s *model.TechniqueSpec) string { return fmt.Sprint(len(s.Methods)) }},
-			{"DESCRIPTION", 60, func(_ View, s *model.TechniqueSpec) string { return dashIfEmpty(s.Description) }},
+			{"METHODS", 0, func(_ ResourceView, s *model.TechniqueSpec) string { return fmt.Sprint(len(s.Methods)) }},
+			{"DESCRIPTION", 60, func(_ ResourceView, s *model.TechniqueSpec) string { return dashIfEmpty(s.Description) }},
 		},
-		Effect: func(_ *model.Resource, s *model.TechniqueSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.TechniqueSpec, l ResourceUsage, _ bool) (note, warning string) {
 			model.EachMethod(s.Methods, "", func(_ string, m *model.Method) {
 				if m.Mode == model.ModeEnforce && warning == "" {
 					warning = "component " + m.Component + " has mode: enforce, so it changes nodes also for directives that audit. Remove the mode unless this is intended"
@@ -54,7 +54,7 @@ spec:
 			}
 			return "used by " + model.CountNoun(l.Checks, "directive"), warning
 		},
-		Details: func(_ View, s *model.TechniqueSpec) (list []Detail) {
+		Details: func(_ ResourceView, s *model.TechniqueSpec) (list []Detail) {
 			for i := range s.Parameters {
 				p := &s.Parameters[i]
 				text := p.Name + "  " + cmp.Or(p.Type, "string")
@@ -68,8 +68,8 @@ spec:
 	})
 }
 
-// componentDetails returns one line of muster describe for each component of a policy technique. The components of a
-// block follow it, and its name precedes theirs.
+// componentDetails returns the lines that `muster describe` prints about the components of a technique. The
+// components of a block follow it, and its name precedes theirs.
 func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 	for i := range methods {
 		m := &methods[i]
@@ -98,7 +98,7 @@ func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 	return list
 }
 
-// Directive returns the resource kind Directive, a policy technique with values for its parameters.
+// Directive returns the resource kind Directive, a technique with values for its parameters.
 func Directive() Kind {
 	return Define(Definition[*model.DirectiveSpec]{
 		KindInfo: model.KindInfo{Name: "Directive", Plural: "directives", Short: "di", Namespaced: true},
@@ -116,24 +116,24 @@ spec:
 			if s.Rollout != nil {
 				for i, step := range s.Rollout.Steps {
 					if _, share := model.ParseShare(step); !share {
-						refs.Mention("Group", fmt.Sprintf("spec.rollout.steps[%d]", i), step)
+						refs.AddOptional("Group", fmt.Sprintf("spec.rollout.steps[%d]", i), step)
 					}
 				}
 			}
 		},
 		Columns: []Column[*model.DirectiveSpec]{
 			nodesColumn[*model.DirectiveSpec](),
-			{"TECHNIQUE", 40, func(_ View, s *model.DirectiveSpec) string { return s.Technique }},
-			{"MODE", 0, func(_ View, s *model.DirectiveSpec) string { return cmp.Or(s.Mode, "of the node") }},
+			{"TECHNIQUE", 40, func(_ ResourceView, s *model.DirectiveSpec) string { return s.Technique }},
+			{"MODE", 0, func(_ ResourceView, s *model.DirectiveSpec) string { return cmp.Or(s.Mode, "of the node") }},
 		},
-		Details: func(_ View, s *model.DirectiveSpec) []Detail {
+		Details: func(_ ResourceView, s *model.DirectiveSpec) []Detail {
 			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, "of the node")}, {"runs", directiveScheduleText(s)}}
 			for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
 				list = append(list, Detail{"parameter", name + "  " + s.Parameters[name].String()})
 			}
 			return list
 		},
-		Effect: func(_ *model.Resource, s *model.DirectiveSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.DirectiveSpec, l ResourceUsage, _ bool) (note, warning string) {
 			switch {
 			case s.Disabled:
 				return "disabled: holds no node", ""
@@ -163,7 +163,7 @@ func directiveScheduleText(s *model.DirectiveSpec) string {
 	return text
 }
 
-// Policy returns the resource kind Policy, a list of directives with their nodes.
+// Policy returns the resource kind Policy, which assigns a list of directives to nodes.
 func Policy() Kind {
 	return Define(Definition[*model.PolicySpec]{
 		KindInfo: model.KindInfo{Name: "Policy", Plural: "policies", Short: "po", Namespaced: true},
@@ -177,13 +177,13 @@ spec:
 		Validate: validatePolicy,
 		Columns: []Column[*model.PolicySpec]{
 			nodesColumn[*model.PolicySpec](),
-			{"DIRECTIVES", 60, func(_ View, s *model.PolicySpec) string { return strings.Join(s.Directives, ", ") }},
-			{"TARGETS", 40, func(_ View, s *model.PolicySpec) string { return targetText(s.Targets) }},
+			{"DIRECTIVES", 60, func(_ ResourceView, s *model.PolicySpec) string { return strings.Join(s.Directives, ", ") }},
+			{"TARGETS", 40, func(_ ResourceView, s *model.PolicySpec) string { return targetText(s.Targets) }},
 		},
-		Details: func(_ View, s *model.PolicySpec) []Detail {
+		Details: func(_ ResourceView, s *model.PolicySpec) []Detail {
 			return []Detail{{"directives", strings.Join(s.Directives, ", ")}, {"targets", targetText(s.Targets)}}
 		},
-		Effect: func(_ *model.Resource, s *model.PolicySpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.PolicySpec, l ResourceUsage, _ bool) (note, warning string) {
 			directives := model.CountNoun(len(s.Directives), "directive")
 			switch {
 			case s.Disabled:
@@ -212,8 +212,8 @@ const (
 
 // validateTechnique validates the spec of a Technique.
 func validateTechnique(v *Validator, s *model.TechniqueSpec) {
-	v.Line("spec.description", s.Description, model.MaxText)
-	v.Bound("spec.parameters", len(s.Parameters))
+	v.RequireLine("spec.description", s.Description, model.MaxText)
+	v.LimitElements("spec.parameters", len(s.Parameters))
 	names := map[string]bool{}
 	for i := range s.Parameters {
 		validateParameter(v, fmt.Sprintf("spec.parameters[%d]", i), &s.Parameters[i], names)
@@ -222,12 +222,12 @@ func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 	t := methodValidator{Validator: v, technique: s, before: map[string]bool{}}
 	t.validateMethods("spec.methods", s.Methods, nil)
 	v.FlawIf(t.count > maxMethods, "spec.methods", "divide the technique", "%d methods, at most %d", t.count, maxMethods)
-	validateReported(v, s)
+	validateRudderTechnique(v, s)
 }
 
-// validateReported refuses techniques of which Rudder's own agents could run only a part. It also refuses conditions
-// and loops on components of Rudder.
-func validateReported(v *Validator, s *model.TechniqueSpec) {
+// validateRudderTechnique validates that Rudder agents can run all or no components of a technique. It also
+// refuses conditions and loops on components of Rudder.
+func validateRudderTechnique(v *Validator, s *model.TechniqueSpec) {
 	theirs, ours, modes := false, false, false
 	model.EachMethod(s.Methods, "spec.methods", func(at string, m *model.Method) {
 		theirs, ours, modes = theirs || m.Rudder != nil, ours || m.Rudder == nil && m.Block == nil, modes || m.Mode != ""
@@ -244,8 +244,8 @@ func validateParameter(v *Validator, at string, p *model.Parameter, names map[st
 		v.recordCompileError(at+".name", model.PropertyNameError(p.Name))
 	}
 	v.requireOneOf(at+".type", p.Type, "string", "integer", "boolean", "list", "map", model.SecretParameter)
-	v.Line(at+".description", p.Description, model.MaxText)
-	v.Bound(at+".oneOf", len(p.OneOf))
+	v.RequireLine(at+".description", p.Description, model.MaxText)
+	v.LimitElements(at+".oneOf", len(p.OneOf))
 	v.FlawIf((p.Min != nil || p.Max != nil) && p.Type != "integer" && !p.IsLoop(), at, "write type: integer, list or map", "min and max are those of a number, or of a number of elements")
 	v.FlawIf(p.Type == model.SecretParameter && (len(p.OneOf) > 0 || p.Pattern != ""), at, "remove oneOf and pattern", "nobody tests a secret value")
 	v.FlawIf(p.Min != nil && p.Max != nil && *p.Min > *p.Max, at+".min", "", "%d is above max", valueOr(p.Min))
@@ -390,7 +390,7 @@ func (t *methodValidator) validateArgumentsOf(at, method string, arguments any) 
 			case p == nil:
 				return "", fmt.Errorf("the technique has no parameter %q", name)
 			case p.IsLoop():
-				return "", fmt.Errorf("parameter %s is a %s: write forEach: %s and use {{ .item }} in the texts", name, p.Type, name)
+				return "", fmt.Errorf("parameter %s has the type %s: write forEach: %s and use {{ .item }} in the texts", name, p.Type, name)
 			}
 		}
 		return text, nil
@@ -435,7 +435,7 @@ func validateArguments(v *Validator, at string, arguments any) {
 	case *model.FileLinesMethod:
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(len(a.Lines) == 0, at+".lines", "write a list of lines", "missing")
-		v.Bound(at+".lines", len(a.Lines))
+		v.LimitElements(at+".lines", len(a.Lines))
 		for i, line := range a.Lines {
 			v.FlawIf(strings.ContainsAny(line, "\r\n"), fmt.Sprintf("%s.lines[%d]", at, i), "make a line of each", "a line has a line break")
 		}
@@ -491,7 +491,7 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.FlawIf(strings.ContainsAny(a.Calendar+a.User+a.Command, "\r\n"), at, "", "calendar, user and command are parts of one line")
 	case *model.FileACLMethod:
 		v.validatePath(at+".path", a.Path)
-		v.Bound(at+".entries", len(a.Entries))
+		v.LimitElements(at+".entries", len(a.Entries))
 		v.MissingIf(len(a.Entries) == 0 && !a.Absent, at+".entries", "write a list such as [user:ada:r-x], or absent: true", "missing")
 		v.FlawIf(len(a.Entries) > 0 && a.Absent, at+".entries", "leave it out", "an absent list has no entries")
 		for i, entry := range a.Entries {
@@ -548,20 +548,20 @@ func (v *Validator) validatePath(at, text string) {
 // validateDirective validates the spec of a Directive. The planner tests its parameters against the technique.
 func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.MissingIf(s.Technique == "", "spec.technique", "write the name of a Technique", "missing")
-	v.Bound("spec.parameters", len(s.Parameters))
+	v.LimitElements("spec.parameters", len(s.Parameters))
 	for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
 		at := "spec.parameters." + name
 		value := s.Parameters[name]
-		v.Bound(at, len(value.Elements))
-		validateVariable(v, at, value.Text)
+		v.LimitElements(at, len(value.Elements))
+		validateParameterText(v, at, value.Text)
 		for i, e := range value.Elements {
 			for _, field := range slices.Sorted(maps.Keys(e)) {
-				validateVariable(v, fmt.Sprintf("%s[%d]", at, i), e[field])
+				validateParameterText(v, fmt.Sprintf("%s[%d]", at, i), e[field])
 			}
 		}
 	}
 	if s.Rudder != "" {
-		v.Line("spec.rudder", s.Rudder, model.MaxName)
+		v.RequireLine("spec.rudder", s.Rudder, model.MaxName)
 		v.FlawIf(s.Mode+s.Trusted != "", "spec.mode", "leave mode and trusted out", "Rudder decides in which mode its agents run the directive")
 		v.FlawIf(s.Heartbeat != 0, "spec.heartbeat", "leave it out, and set rudderReports of the Namespace", "Rudder decides which runs its agents report")
 		v.FlawIf(s.Rollout != nil, "spec.rollout", "leave it out", "Rudder decides when its agents get a change")
@@ -588,8 +588,8 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	}
 }
 
-// validateVariable validates a text that a directive gives as the value of a parameter.
-func validateVariable(v *Validator, at string, text model.Scalar) {
+// validateParameterText validates the text that a directive sets as the value of a technique's parameter.
+func validateParameterText(v *Validator, at string, text model.Scalar) {
 	v.FlawIf(len(text) > maxVariable, at, "", "longer than %d bytes", maxVariable)
 	if _, err := model.ParseTemplate(string(text), false); err != nil {
 		var template *model.TemplateError
@@ -613,7 +613,7 @@ func validateRollout(v *Validator, r *model.RolloutSpec) {
 		case !ok && strings.ContainsAny(step, "% "):
 			v.Flaw(at, "write a share such as 10%, or the name of a group", "%q is no share of the nodes", step)
 		case !ok && step != "":
-			v.SharedName(at, step)
+			v.RequireSharedName(at, step)
 		case !ok:
 		case share <= last:
 			v.Flaw(at, "write larger shares behind smaller ones", "%s is not above the step before", step)

@@ -42,7 +42,7 @@ func TestTechniqueIsValidated(t *testing.T) {
 		"methods: [{component: a, when: 'done(\"b\")', filePresent: {path: /a}}]":                                                  "spec.methods[0].when: condition",
 		"parameters: [{name: x, type: number}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "write string or integer or boolean or list or map",
 		"parameters: [{name: x, oneOf: [1, 2], default: 3}]\n  methods: [{component: a, filePresent: {path: /a}}]":                 "is not one of the allowed values",
-		"parameters: [{name: x, pattern: '('}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "no regular expression",
+		"parameters: [{name: x, pattern: '('}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "is not a regular expression",
 		"parameters: [{name: x y}]\n  methods: [{component: a, filePresent: {path: /a}}]":                                          "spec.parameters[0].name",
 		"parameters: [{name: x, type: integer, default: 7}]\n  methods: [{component: a, filePresent: {path: '/{{ .params.x }}'}}]": "",
 		"methods: [{component: a, block: [{component: b, filePresent: {path: /a}}, {component: c, when: 'ok(\"b\")', filePresent: {path: /b}}]}, {component: d, when: 'ok(\"a\") && ok(\"a/b\")', filePresent: {path: /c}}]": "",
@@ -78,7 +78,7 @@ func TestTechniqueIsValidated(t *testing.T) {
 		"methods: [{component: a, when: 'facts[\"os\"] == \"x\"', rudder: {id: x}}]":                                                                                               "Rudder's agents have the condition",
 		"methods: [{component: a, rudder: {id: x, value: y}}]":                                                                                                                     "by the id alone",
 	} {
-		assertFlaw(t, readSpecFlaws("Technique", "\n  "+yaml), want)
+		assertValidationError(t, decodeInvalidSpec("Technique", "\n  "+yaml), want)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 		"technique: sshd\n  rudder: d1\n  mode: audit":                                                 "Rudder decides in which mode",
 		"technique: sshd\n  rudder: d1\n  rollout: {steps: [100%]}":                                    "Rudder decides when",
 	} {
-		assertFlaw(t, readSpecFlaws("Directive", "\n  "+yaml), want)
+		assertValidationError(t, decodeInvalidSpec("Directive", "\n  "+yaml), want)
 	}
 	for yaml, want := range map[string]string{
 		"directives: [a, shared/b]\n  targets: {groups: [all]}": "",
@@ -119,7 +119,7 @@ func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 		"directives: [other/b]":                                 "belongs to another namespace",
 		"directives: [a]\n  alert: {route: r, handlers: [h]}":   "exclude each other",
 	} {
-		assertFlaw(t, readSpecFlaws("Policy", "\n  "+yaml), want)
+		assertValidationError(t, decodeInvalidSpec("Policy", "\n  "+yaml), want)
 	}
 }
 
@@ -138,6 +138,6 @@ func TestWaiversAreValidated(t *testing.T) {
 		"directive: a\n  targets: {nodes: [db1]}\n  reason: old\n  owner: b": "spec.expires: missing",
 		"directive: a\n  targets: {nodes: [db1]}\n  reason: old":             "spec.owner: missing",
 	} {
-		assertFlaw(t, readSpecFlaws("Waiver", "\n  "+yaml), want)
+		assertValidationError(t, decodeInvalidSpec("Waiver", "\n  "+yaml), want)
 	}
 }

@@ -33,7 +33,7 @@ func (r *Registry) Read(file string, data []byte) ([]LocatedResource, error) {
 		}
 		flaws = append(flaws, list[i].Place(r.Check(&list[i].Resource))...)
 	}
-	document.Sort(flaws)
+	document.SortFlaws(flaws)
 	return list, flaws.Err()
 }
 
@@ -56,7 +56,7 @@ func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, mode
 func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t *document.Tree) []LocatedResource {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
-		reader.Flaw(t, "", "", "expected a resource (apiVersion, kind, metadata, spec), got %s", t.Kind())
+		reader.AddFlaw(t, "", "", "expected a resource (apiVersion, kind, metadata, spec), got %s", t.Kind())
 		return out
 	}
 	d := reader.Decoder(t)
@@ -69,10 +69,10 @@ func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t 
 	k := r.kindOfDocument(reader, t)
 	d.Fields(t, &envelope, "spec", "status")
 	if envelope.APIVersion != "" && envelope.APIVersion != model.APIVersion {
-		d.FlawAt("apiVersion", "write "+model.APIVersion, "unknown version %q", envelope.APIVersion)
+		d.AddFlawAt("apiVersion", "write "+model.APIVersion, "unknown version %q", envelope.APIVersion)
 	}
 	if t.Get("metadata") == nil {
-		reader.Flaw(t, "metadata", "write metadata: {name: …}", "missing")
+		reader.AddFlaw(t, "metadata", "write metadata: {name: …}", "missing")
 	}
 	if k == nil {
 		return out
@@ -89,7 +89,7 @@ func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t 
 func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {
-		reader.Flaw(t, "kind", "one of "+strings.Join(r.kindNames(), ", "), "missing")
+		reader.AddFlaw(t, "kind", "one of "+strings.Join(r.kindNames(), ", "), "missing")
 		return nil
 	}
 	k := r.findKind(word.Text())
@@ -103,7 +103,7 @@ func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Ki
 	case near != "":
 		hint, k = "did you mean "+near+"?", r.findKind(near)
 	}
-	reader.Flaw(word, "kind", hint, "unknown kind %q", word.Text())
+	reader.AddFlaw(word, "kind", hint, "unknown kind %q", word.Text())
 	return k
 }
 

@@ -25,8 +25,8 @@ type References struct {
 	list      []Reference
 }
 
-// Mention records a reference to another resource, which may be missing. If the resource is missing, apply only warns.
-func (c *References) Mention(kind, field, name string) {
+// AddOptional records a reference to another resource, which may be missing. If the resource is missing, apply only warns.
+func (c *References) AddOptional(kind, field, name string) {
 	c.addReference(Reference{Kind: kind, Field: field, Text: name})
 }
 
@@ -69,25 +69,25 @@ func (r *Registry) References(res *model.Resource) []Reference {
 
 // nodesColumn returns the table column NODES with the number of nodes of a resource.
 func nodesColumn[S model.Spec]() Column[S] {
-	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
+	return Column[S]{"NODES", 0, func(v ResourceView, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
 
 // checksColumn returns a table column with the number of checks that use each resource
 func checksColumn[S model.Spec](name string) Column[S] {
-	return Column[S]{name, 0, func(v View, _ S) string { return fmt.Sprint(v.State.Checks) }}
+	return Column[S]{name, 0, func(v ResourceView, _ S) string { return fmt.Sprint(v.State.Checks) }}
 }
 
-// usersColumn returns a table column with the number of other resources that use each resource
+// usersColumn returns a table column with the number of other resources that refer to each resource.
 func usersColumn[S model.Spec]() Column[S] {
-	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
+	return Column[S]{"USED BY", 0, func(v ResourceView, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
 // effectOfUsers says which other resources use a resource, and on how many nodes.
-func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
+func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l ResourceUsage, _ bool) (note, warning string) {
 	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodesText()), "nothing yet"), ""
 }
 
-// assetDetails appends the assets of a spec to the lines of muster describe.
+// assetDetails appends the assets of a spec to the lines that `muster describe` prints.
 func assetDetails(list []Detail, names []string) []Detail {
 	if len(names) > 0 {
 		list = append(list, Detail{"assets", strings.Join(names, ", ")})
@@ -143,8 +143,8 @@ func joinNonEmpty(between string, parts ...string) string {
 // dashIfEmpty returns the text, or a dash for an empty text.
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
-// Placement has the number of nodes that have a resource, and the numbers of its users. The users are other resources.
-type Placement struct {
+// ResourceUsage counts the nodes and other resources that use a resource. The users are other resources.
+type ResourceUsage struct {
 	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	ProxyNodes int // proxy nodes that it is about (check)
 	// Users of a handler, pipeline, hook, secret, asset, property, group or route.
@@ -165,7 +165,7 @@ type Placement struct {
 
 // UsedBy says how many other resources, such as checks and routes, use a resource. The text is empty without users.
 // where is a text to write behind the number of checks.
-func (l Placement) UsedBy(where string) string {
+func (l ResourceUsage) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
 		n    int
@@ -186,7 +186,7 @@ func (l Placement) UsedBy(where string) string {
 }
 
 // nodesText formats the number of nodes with a resource, and the number of its proxy nodes.
-func (l Placement) nodesText() string {
+func (l ResourceUsage) nodesText() string {
 	nodes := model.CountNoun(l.Nodes, "node")
 	if l.ProxyNodes > 0 {
 		nodes += ", about " + model.CountNoun(l.ProxyNodes, "proxy node")
@@ -196,7 +196,7 @@ func (l Placement) nodesText() string {
 
 // overriddenText says on how many nodes other directives run in place of a directive. It is empty if no directive is
 // overridden.
-func (l Placement) overriddenText() string {
+func (l ResourceUsage) overriddenText() string {
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(l.OverriddenBy)) {
 		parts = append(parts, fmt.Sprintf("directive %s overrides it on %s", by, model.CountNoun(l.OverriddenBy[by], "node")))
@@ -206,7 +206,7 @@ func (l Placement) overriddenText() string {
 
 // auditOnlyText says on how many nodes a directive only reports differences (audits). The reason is that no operator
 // chose these nodes. Without such nodes the text is empty.
-func (l Placement) auditOnlyText() string {
+func (l ResourceUsage) auditOnlyText() string {
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(l.AuditOnly)) {
 		parts = append(parts, fmt.Sprintf("only audits on %s that %s selects", model.CountNoun(l.AuditOnly[by], "node"), by))
@@ -216,7 +216,7 @@ func (l Placement) auditOnlyText() string {
 
 // AuditOnlyWarning returns a warning about nodes where a directive only reports (audits) although set to enforce.
 // Without such nodes the text is empty.
-func (l Placement) AuditOnlyWarning() string {
+func (l ResourceUsage) AuditOnlyWarning() string {
 	text := l.auditOnlyText()
 	if text == "" {
 		return ""
@@ -224,9 +224,9 @@ func (l Placement) AuditOnlyWarning() string {
 	return text + ": machines can bring themselves in. Set trusted: true in the group, name the nodes, or write trusted: facts in the directive"
 }
 
-// Effect says for people which nodes and other resources a resource affects. changed: an apply has just changed the
+// Effect describes which nodes and other resources a resource affects. changed: an apply has just changed the
 // resource.
-func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
+func (r *Registry) Effect(res *model.Resource, l ResourceUsage, changed bool) (note, warning string) {
 	k := r.findKind(res.Kind)
 	switch {
 	case k == nil:
@@ -244,8 +244,8 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal says what the deletion of a resource will affect, by the number of nodes.
-func (r *Registry) Removal(kind string, l Placement) string {
+// DeletionEffect describes how many nodes the deletion of a resource affects.
+func (r *Registry) DeletionEffect(kind string, l ResourceUsage) string {
 	if k := r.findKind(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")
 	}

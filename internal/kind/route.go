@@ -25,7 +25,7 @@ spec:
 		Validate: validateRoute,
 		Columns: []Column[*model.RouteSpec]{
 			checksColumn[*model.RouteSpec]("CHECKS"),
-			{"MATCHES", 40, func(v View, s *model.RouteSpec) string {
+			{"MATCHES", 40, func(v ResourceView, s *model.RouteSpec) string {
 				switch {
 				case s.Match != nil:
 					return selectorText(s.Match)
@@ -34,9 +34,9 @@ spec:
 				}
 				return "checks that name it"
 			}},
-			{"NOTIFIES", 60, func(_ View, s *model.RouteSpec) string { return routeStepsText(s) }},
+			{"NOTIFIES", 60, func(_ ResourceView, s *model.RouteSpec) string { return routeStepsText(s) }},
 		},
-		Effect: func(r *model.Resource, s *model.RouteSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(r *model.Resource, s *model.RouteSpec, l ResourceUsage, _ bool) (note, warning string) {
 			switch {
 			case l.Checks > 0:
 				return "used by " + model.CountNoun(l.Checks, "check"), ""
@@ -77,8 +77,8 @@ const maxHold = model.Duration(30 * 24 * time.Hour)
 // validateRoute validates the spec of a Route.
 func validateRoute(v *Validator, s *model.RouteSpec) {
 	v.validateSelector("spec.match", s.Match)
-	v.Bound("spec.groupBy", len(s.GroupBy))
-	v.Names("spec.groupBy", s.GroupBy, func(at, by string) {
+	v.LimitElements("spec.groupBy", len(s.GroupBy))
+	v.RequireNames("spec.groupBy", s.GroupBy, func(at, by string) {
 		label, isLabel := strings.CutPrefix(by, "label:")
 		v.FlawIf(!slices.Contains([]string{"node", "check", "namespace", "severity"}, by) && !(isLabel && label != ""),
 			at, "write node, check, namespace, severity or label:NAME", "cannot group problems by %q", by)
@@ -87,14 +87,14 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 		v.InRange("spec.groupWait", *s.GroupWait, 0, model.Duration(time.Hour))
 	}
 	v.MissingIf(len(s.Steps) == 0, "spec.steps", "write steps: [{to: [HANDLER]}]", "the handlers are missing")
-	v.Bound("spec.steps", len(s.Steps))
+	v.LimitElements("spec.steps", len(s.Steps))
 	for i := range s.Steps {
 		step, at := &s.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
 		v.MissingIf(len(step.To) == 0, at+".to", "write to: [HANDLER]", "the handlers are missing")
 		v.InRange(at+".after", step.After, 0, maxHold)
 		v.InRange(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
 	}
-	v.Bound("spec.mute", len(s.Mute))
+	v.LimitElements("spec.mute", len(s.Mute))
 	for i := range s.Mute {
 		mute, at := &s.Mute[i], fmt.Sprintf("spec.mute[%d]", i)
 		v.validateSelector(at, &mute.Selector)
@@ -122,17 +122,17 @@ spec:
 `,
 		Validate: validateSilence,
 		Columns: []Column[*model.SilenceSpec]{
-			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
+			{"COVERS", 50, func(_ ResourceView, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
 			{"UNTIL", 0, silenceEndText},
-			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dashIfEmpty(s.Creator) }},
-			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
-			{"REASON", 50, func(_ View, s *model.SilenceSpec) string { return s.Reason }},
+			{"BY", 0, func(_ ResourceView, s *model.SilenceSpec) string { return dashIfEmpty(s.Creator) }},
+			{"HOLDS", 0, func(v ResourceView, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
+			{"REASON", 50, func(_ ResourceView, s *model.SilenceSpec) string { return s.Reason }},
 		},
 	})
 }
 
 // silenceEndText says when a silence ends, relative to now.
-func silenceEndText(v View, s *model.SilenceSpec) string {
+func silenceEndText(v ResourceView, s *model.SilenceSpec) string {
 	switch {
 	case !s.Until.IsZero() && !s.Until.After(v.Now):
 		return "ended " + model.Age(v.Now, s.Until.Time) + " ago"
@@ -151,8 +151,8 @@ func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.validateSelector("spec", &s.Selector)
 	v.MissingIf(strings.TrimSpace(s.Reason) == "",
 		"spec.reason", "write the reason for the colleague on call at 3 a.m.", "missing")
-	v.Line("spec.reason", s.Reason, maxNote)
-	v.Line("spec.creator", s.Creator, maxNote)
+	v.RequireLine("spec.reason", s.Reason, maxNote)
+	v.RequireLine("spec.creator", s.Creator, maxNote)
 	v.FlawIf(!s.Until.IsZero() && !s.Until.After(s.Begin.Time), "spec.until", "", "the end is before the start")
 }
 
@@ -167,7 +167,7 @@ spec:
   spans: [{during: "22:00-07:00"}]
 `,
 		Validate: validateWindow,
-		Effect: func(_ *model.Resource, s *model.WindowSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.WindowSpec, l ResourceUsage, _ bool) (note, warning string) {
 			switch {
 			case s.Maintenance == nil:
 				return "", ""
@@ -177,25 +177,25 @@ spec:
 			return "maintenance of " + model.CountNoun(l.Maintained, "node"), ""
 		},
 		Columns: []Column[*model.WindowSpec]{
-			{"ON NOW", 0, func(v View, _ *model.WindowSpec) string {
+			{"ON NOW", 0, func(v ResourceView, _ *model.WindowSpec) string {
 				if !v.State.InForce {
 					return "no"
 				}
 				return "until " + v.State.Ends.In(v.Zone).Format("01-02 15:04")
 			}},
-			{"NEXT", 0, func(v View, _ *model.WindowSpec) string {
+			{"NEXT", 0, func(v ResourceView, _ *model.WindowSpec) string {
 				if v.State.NextStart.IsZero() {
 					return "never"
 				}
 				return "in " + model.TimeSpan(v.State.NextStart.Sub(v.Now)) + ", " + v.State.NextStart.In(v.Zone).Format("01-02 15:04")
 			}},
-			{"MAINTENANCE OF", 40, func(_ View, s *model.WindowSpec) string {
+			{"MAINTENANCE OF", 40, func(_ ResourceView, s *model.WindowSpec) string {
 				if s.Maintenance == nil {
 					return "-"
 				}
 				return selectorText(s.Maintenance)
 			}},
-			{"WHEN", 50, func(_ View, s *model.WindowSpec) string { return windowSpansText(s) }},
+			{"WHEN", 50, func(_ ResourceView, s *model.WindowSpec) string { return windowSpansText(s) }},
 		},
 	})
 }
@@ -219,11 +219,11 @@ func windowSpansText(s *model.WindowSpec) string {
 // validateWindow validates the spec of a Window.
 func validateWindow(v *Validator, s *model.WindowSpec) {
 	v.MissingIf(len(s.Spans) == 0, "spec.spans", `write spans: [{during: "22:00-07:00"}]`, "the time is missing")
-	v.Bound("spec.spans", len(s.Spans))
+	v.LimitElements("spec.spans", len(s.Spans))
 	v.validateTimeZone("spec.timeZone", s.TimeZone)
 	validateWindowSpans(v, "spec.spans", s.Spans)
 	v.validateSelector("spec.maintenance", s.Maintenance)
-	v.Line("spec.reason", s.Reason, maxNote)
+	v.RequireLine("spec.reason", s.Reason, maxNote)
 }
 
 // validateWindowSpans validates each time span of a calendar.

@@ -35,12 +35,12 @@ spec:
 		Validate: validateTemplate,
 		Columns: []Column[*model.TemplateSpec]{
 			nodesColumn[*model.TemplateSpec](),
-			{"ITEMS", 0, func(_ View, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Items)) }},
-			{"TRIGGERS", 0, func(_ View, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Triggers)) }},
-			{"TARGETS", 40, func(_ View, s *model.TemplateSpec) string { return targetText(s.Targets) }},
+			{"ITEMS", 0, func(_ ResourceView, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Items)) }},
+			{"TRIGGERS", 0, func(_ ResourceView, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Triggers)) }},
+			{"TARGETS", 40, func(_ ResourceView, s *model.TemplateSpec) string { return targetText(s.Targets) }},
 		},
 		Details: detailsOfTemplate,
-		Effect: func(r *model.Resource, s *model.TemplateSpec, l Placement, changed bool) (note, warning string) {
+		Effect: func(r *model.Resource, s *model.TemplateSpec, l ResourceUsage, changed bool) (note, warning string) {
 			switch {
 			case s.Disabled:
 				return "disabled: collects nothing", ""
@@ -82,8 +82,8 @@ func itemSourcesText(s *model.TemplateSpec, n model.ItemSources) string {
 	return text
 }
 
-// detailsOfTemplate returns the lines of muster describe template.
-func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
+// detailsOfTemplate returns the lines that `muster describe template` prints about a Template.
+func detailsOfTemplate(_ ResourceView, s *model.TemplateSpec) []Detail {
 	list := []Detail{{"targets", targetText(s.Targets)}}
 	for i := range s.Items {
 		list = append(list, Detail{"item", itemText(&s.Items[i])})
@@ -115,7 +115,7 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 	return list
 }
 
-// triggerText returns one line about a trigger.
+// triggerText formats a trigger as one line of text.
 func triggerText(t *model.Trigger) string {
 	text := fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())
 	if len(t.DependsOn) > 0 {
@@ -124,7 +124,7 @@ func triggerText(t *model.Trigger) string {
 	return text
 }
 
-// itemText returns one line about an item, with its key, source and steps.
+// itemText formats an item as one line, with its key, source and preprocessing steps.
 func itemText(item *model.Item) string {
 	when := "every " + cmp.Or(item.Interval, model.DefaultItemInterval).String()
 	switch {
@@ -170,12 +170,12 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	v.MissingIf(len(s.Items) == 0 && len(s.Discovery) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
 	v.FlawIf(len(s.Items) > maxItems, "spec.items", "divide the template", "%d items, at most %d", len(s.Items), maxItems)
 	v.FlawIf(len(s.Triggers) > maxItems, "spec.triggers", "divide the template", "%d triggers, at most %d", len(s.Triggers), maxItems)
-	v.Bound("spec.valueMaps", len(s.ValueMaps))
+	v.LimitElements("spec.valueMaps", len(s.ValueMaps))
 	mapNames := map[string]bool{}
 	for i := range s.ValueMaps {
 		v.validateValueMap(fmt.Sprintf("spec.valueMaps[%d]", i), &s.ValueMaps[i], mapNames)
 	}
-	v.Bound("spec.macros", len(s.Macros))
+	v.LimitElements("spec.macros", len(s.Macros))
 	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
 		v.validateMacro("spec.macros."+name, name, s.Macros[name])
 	}
@@ -189,10 +189,10 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	for i := range own {
 		keys[own[i].Key] = true
 	}
-	t := &templateParts{v: v, macros: macros, maps: mapNames, keys: map[string]bool{}, names: map[string]bool{}}
+	t := &templateValidation{v: v, macros: macros, maps: mapNames, keys: map[string]bool{}, names: map[string]bool{}}
 	t.validateItems("spec.items", s.Items, keys)
 	for i := range s.Discovery {
-		t.validateRule(fmt.Sprintf("spec.discovery[%d]", i), &s.Discovery[i], keys)
+		t.validateDiscoveryRule(fmt.Sprintf("spec.discovery[%d]", i), &s.Discovery[i], keys)
 	}
 	t.validateFormulas("spec.items", s.Items, own)
 	t.validateTriggers("spec.triggers", s.Triggers, own)
@@ -205,8 +205,8 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	}
 }
 
-// templateParts is the state during the validation of a Template's items and triggers.
-type templateParts struct {
+// templateValidation is the state during the validation of a Template's items and triggers.
+type templateValidation struct {
 	v      *Validator
 	macros *model.MacroValues
 	maps   map[string]bool // names of value maps
@@ -215,14 +215,14 @@ type templateParts struct {
 }
 
 // validateItems validates a list of items. keys has the keys that they may name as their master.
-func (t *templateParts) validateItems(at string, items []model.Item, keys map[string]bool) {
+func (t *templateValidation) validateItems(at string, items []model.Item, keys map[string]bool) {
 	for i := range items {
 		t.validateItem(fmt.Sprintf("%s[%d]", at, i), &items[i], keys)
 	}
 }
 
 // validateItem validates an item, and records an error if another item has the same key.
-func (t *templateParts) validateItem(at string, item *model.Item, keys map[string]bool) {
+func (t *templateValidation) validateItem(at string, item *model.Item, keys map[string]bool) {
 	t.v.FlawIf(t.keys[item.Key], at+".key", "keep one entry", "item %s occurs twice", item.Key)
 	t.keys[item.Key] = true
 	validateItem(t.v, at, item, keys, t.macros)
@@ -230,7 +230,7 @@ func (t *templateParts) validateItem(at string, item *model.Item, keys map[strin
 }
 
 // validateFormulas validates the formulas of the items in a list. A formula may read the items in `items`.
-func (t *templateParts) validateFormulas(at string, list, items []model.Item) {
+func (t *templateValidation) validateFormulas(at string, list, items []model.Item) {
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range list {
 		if list[i].Formula != "" && len(list[i].Formula) <= maxExpression {
@@ -243,7 +243,7 @@ func (t *templateParts) validateFormulas(at string, list, items []model.Item) {
 
 // macroValue returns the value of a macro, or a sample value for a macro without a value. Expressions can then be
 // compiled.
-func (t *templateParts) macroValue(macro string) (string, error) {
+func (t *templateValidation) macroValue(macro string) (string, error) {
 	if model.IsEntityMacro(macro) {
 		return "1", nil
 	}
@@ -251,7 +251,7 @@ func (t *templateParts) macroValue(macro string) (string, error) {
 }
 
 // validateTriggers validates a list of triggers whose expressions read the given items.
-func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, items []model.Item) {
+func (t *templateValidation) validateTriggers(at string, triggers []model.Trigger, items []model.Item) {
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range triggers {
 		in := fmt.Sprintf("%s[%d]", at, i)
@@ -263,7 +263,7 @@ func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, it
 
 // validateDependencies validates which other triggers the triggers of a list depend on. They may depend on each other
 // and on the further triggers; no further trigger depends on one of the list.
-func (t *templateParts) validateDependencies(at string, triggers, further []model.Trigger) {
+func (t *templateValidation) validateDependencies(at string, triggers, further []model.Trigger) {
 	byName := map[string]*model.Trigger{}
 	for _, list := range [][]model.Trigger{further, triggers} {
 		for i := range list {
@@ -301,18 +301,18 @@ func dependsOnItself(byName map[string]*model.Trigger, name string) bool {
 func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[string]bool) {
 	v.requireUniqueTitle(at+".name", "value map", m.Name, "write a name such as service state", names)
 	v.MissingIf(len(m.Mappings) == 0, at+".mappings", `write a list such as [{value: "1", text: up}]`, "missing")
-	v.Bound(at+".mappings", len(m.Mappings))
+	v.LimitElements(at+".mappings", len(m.Mappings))
 	for i := range m.Mappings {
 		in := fmt.Sprintf("%s.mappings[%d]", at, i)
 		v.FlawIf(len(m.Mappings[i].Value) > maxMappedValue, in+".value", "", "longer than %d bytes", maxMappedValue)
-		v.Line(in+".text", m.Mappings[i].Text, model.MaxText)
+		v.RequireLine(in+".text", m.Mappings[i].Text, model.MaxText)
 	}
 	_, err := prep.CompileValueMap(m)
 	v.recordCompileError(at+".mappings", err)
 }
 
 // validateExpression records an error unless an expression over items of the Template compiles.
-func (t *templateParts) validateExpression(field string, items []model.Item, expression string) {
+func (t *templateValidation) validateExpression(field string, items []model.Item, expression string) {
 	if expression != "" && len(expression) <= maxExpression {
 		_, err := trigger.CompileForItems(items, expression, t.macroValue)
 		t.v.recordCompileError(field, err)
@@ -351,7 +351,7 @@ func (v *Validator) validateMacroSecrets(s *model.TemplateSpec) {
 // are validated on the nodes alone.
 func validateItem(v *Validator, at string, item *model.Item, keys map[string]bool, macros *model.MacroValues) {
 	v.MissingIf(item.Key == "", at+".key", "write a key such as system.cpu.load[all,avg1]", "missing")
-	v.Line(at+".key", item.Key, maxItemKey)
+	v.RequireLine(at+".key", item.Key, maxItemKey)
 	typ, ok := item.ValueType()
 	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
 	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
@@ -368,10 +368,10 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 		_, err := model.ParseInternalKey(item.Key)
 		v.recordCompileError(at+".key", err)
 	}
-	v.Line(at+".notCollected", item.NotCollected, model.MaxText)
+	v.RequireLine(at+".notCollected", item.NotCollected, model.MaxText)
 	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that collects the whole value", "the item names itself as its master item")
 	v.FlawIf(item.From != "" && !keys[item.From], at+".from", "name the key of an item of this template", "the template has no item %q", item.From)
-	v.Line(at+".unit", item.Unit, model.MaxText)
+	v.RequireLine(at+".unit", item.Unit, model.MaxText)
 	v.validateMetricTags(at+".tags", item.Tags)
 	v.FlawIf(len(item.Steps) > maxSteps, at+".steps", "", "%d steps, at most %d", len(item.Steps), maxSteps)
 	for k := range item.Steps {

@@ -11,16 +11,17 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Validator collects the validation errors of one resource, except missing referenced resources, which apply reports.
-// Its methods are checks that several kinds share; the checks of one kind are functions in the file of that kind.
+// Validator collects the validation errors of one resource, without checking whether referenced resources
+// exist. Its methods are checks that several kinds share; the checks of one kind are functions in the file of
+// that kind.
 type Validator struct {
 	resource  *model.Resource
 	namespace string // of the resource; of a Namespace, its own name
 	flaws     model.Flaws
 }
 
-// Check validates one resource alone, without looking at referenced resources, and returns a list of all errors. An
-// absent namespace is correct.
+// Check validates one resource without its references, and returns a list of all errors. An absent namespace is
+// correct.
 func (r *Registry) Check(res *model.Resource) model.Flaws {
 	v := &Validator{resource: res, namespace: res.Metadata.Namespace}
 	k := r.findKind(res.Kind)
@@ -35,7 +36,7 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 	return v.flaws
 }
 
-// Validate validates one resource alone, without looking at referenced resources, and returns all errors as one.
+// Validate validates one resource without its references, and returns all errors as one error.
 func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
 
 // Flaw records a validation error about a field, with a hint. hint is the text to write.
@@ -69,8 +70,8 @@ func (v *Validator) recordFlaw(absent bool, field, hint, format string, args []a
 	}
 }
 
-// Name records an error unless a text is a valid resource name.
-func (v *Validator) Name(field, text string) {
+// RequireName records an error unless a text is a valid resource name.
+func (v *Validator) RequireName(field, text string) {
 	if text == "" {
 		v.Missing(field, "", "%v", model.NameError(text))
 		return
@@ -87,46 +88,46 @@ func (v *Validator) Name(field, text string) {
 	}
 }
 
-// SharedName records an error unless a text can name a resource of the own or the shared namespace. The forms are NAME
-// and shared/NAME.
-func (v *Validator) SharedName(field, text string) {
+// RequireSharedName records an error unless a text is a resource name or `shared/NAME`. The forms are NAME and
+// shared/NAME.
+func (v *Validator) RequireSharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
 	case !found:
-		v.Name(field, text)
+		v.RequireName(field, text)
 	case namespace != v.namespace && namespace != model.SharedNamespaceName:
 		v.Flaw(field, "write a name of the same namespace, or "+model.SharedNamespaceName+"/"+name, "%q belongs to another namespace", text)
 	default:
-		v.Name(field, name)
+		v.RequireName(field, name)
 	}
 }
 
-// SourceName records an error unless a text can name a check, or a trigger (TEMPLATE:TRIGGER). SharedName decides
-// about the namespace.
-func (v *Validator) SourceName(field, text string) {
+// RequireSourceName records an error unless a text is the name of a check or Template trigger.
+// RequireSharedName decides about the namespace.
+func (v *Validator) RequireSourceName(field, text string) {
 	name, trigger, ok := strings.Cut(text, ":")
-	v.SharedName(field, name)
+	v.RequireSharedName(field, name)
 	v.FlawIf(ok && trigger == "", field, "write TEMPLATE:TRIGGER", "the name of the trigger is missing")
-	v.Line(field, trigger, model.MaxName)
+	v.RequireLine(field, trigger, model.MaxName)
 }
 
-// NodeName records an error unless a text can be the name of a node. The form is NAME, or NAMESPACE/NAME in the
+// RequireNodeName records an error unless a text can be the name of a node. The form is NAME, or NAMESPACE/NAME in the
 // namespace shared.
-func (v *Validator) NodeName(field, text string) {
+func (v *Validator) RequireNodeName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
 	case !found:
-		v.Name(field, text)
+		v.RequireName(field, text)
 	case namespace != v.namespace && v.namespace != model.SharedNamespaceName:
 		v.Flaw(field, "only a resource in the namespace "+model.SharedNamespaceName+" can name nodes of other namespaces", "%q belongs to another namespace", text)
 	default:
-		v.Name(field, namespace)
-		v.Name(field, name)
+		v.RequireName(field, namespace)
+		v.RequireName(field, name)
 	}
 }
 
-// Names records an error for each invalid resource name in a list. A repeated name is an error.
-func (v *Validator) Names(field string, names []string, check func(field, text string)) {
+// RequireNames records an error for each invalid resource name in a list. A repeated name is an error.
+func (v *Validator) RequireNames(field string, names []string, check func(field, text string)) {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
 		if len(v.flaws) >= model.MaxFlaws {
@@ -142,18 +143,18 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 // validateNames validates the names of other resources in a spec or a part of a spec. field is the place of the part.
 func (v *Validator) validateNames(field string, spec any) {
 	model.EachReference(field, spec, func(f model.FieldReference) {
-		check := v.SharedName
+		check := v.RequireSharedName
 		if f.Kind == "Node" && f.Optional {
-			check = v.NodeName
+			check = v.RequireNodeName
 		}
 		names := f.Names()
 		switch {
 		case f.IsList() && !f.Optional:
-			v.Bound(f.Field, len(names))
+			v.LimitElements(f.Field, len(names))
 			v.FlawIf(f.Kind == "Asset" && len(names) > model.MaxAssets, f.Field, "", "more than %d", model.MaxAssets)
 			fallthrough
 		case f.IsList():
-			v.Names(f.Field, names, check)
+			v.RequireNames(f.Field, names, check)
 		case len(names) > 0:
 			check(f.Field, names[0])
 		}
@@ -165,13 +166,13 @@ func (v *Validator) excludeRoute(field, route string, handlers []string) {
 	v.FlawIf(route != "" && len(handlers) > 0, field, "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 }
 
-// Bound records an error if a list or mapping in a field has too many elements.
-func (v *Validator) Bound(field string, n int) {
+// LimitElements records an error if a list or mapping in a field has too many elements.
+func (v *Validator) LimitElements(field string, n int) {
 	v.FlawIf(n > maxEntries, field, "", "%d entries, at most %d", n, maxEntries)
 }
 
-// Line records an error unless a text is a single line within a length limit. Control characters are refused, too.
-func (v *Validator) Line(field, text string, most int) {
+// RequireLine records an error unless a text is a single line within a length limit. Control characters are refused, too.
+func (v *Validator) RequireLine(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
 }
 
@@ -179,7 +180,7 @@ func (v *Validator) Line(field, text string, most int) {
 // to seen. noun names the titled thing.
 func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
-	v.Line(field, title, model.MaxName)
+	v.RequireLine(field, title, model.MaxName)
 	v.FlawIf(title != "" && seen[title], field, "", "%s %q occurs twice", noun, title)
 	seen[title] = true
 }
@@ -243,19 +244,19 @@ func (v *Validator) refuseRedacted(field, value string) {
 // validateMetadata validates the metadata of a resource, such as name, namespace, labels and annotations.
 func (v *Validator) validateMetadata(k *Kind, r *model.Resource) {
 	m := &r.Metadata
-	v.Name("metadata.name", m.Name)
+	v.RequireName("metadata.name", m.Name)
 	switch {
 	case k == nil:
 		v.Flaw("kind", "", "unknown kind %q", r.Kind)
 	case k.Namespaced && m.Namespace != "":
-		v.Name("metadata.namespace", m.Namespace)
+		v.RequireName("metadata.namespace", m.Namespace)
 	case !k.Namespaced && m.Namespace != "":
 		v.Flaw("metadata.namespace", "leave the field out", "a %s has no namespace", k.Name)
 	}
-	v.Line("metadata.displayName", m.DisplayName, model.MaxText)
-	v.Line("metadata.owner", m.Owner, model.MaxText)
+	v.RequireLine("metadata.displayName", m.DisplayName, model.MaxText)
+	v.RequireLine("metadata.owner", m.Owner, model.MaxText)
 	v.validateLabels("metadata.labels", m.Labels)
-	v.Bound("metadata.annotations", len(m.Annotations))
+	v.LimitElements("metadata.annotations", len(m.Annotations))
 	for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
 		v.validateLabelKey("metadata.annotations."+name, name)
 		v.FlawIf(len(m.Annotations[name]) > maxAnnotation, "metadata.annotations."+name, "", "longer than %d bytes", maxAnnotation)
@@ -264,7 +265,7 @@ func (v *Validator) validateMetadata(k *Kind, r *model.Resource) {
 
 // validateLabels validates the names and values of labels.
 func (v *Validator) validateLabels(field string, labels map[string]string) {
-	v.Bound(field, len(labels))
+	v.LimitElements(field, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + name
 		v.validateLabelKey(at, name)

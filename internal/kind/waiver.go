@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Waiver returns the resource kind Waiver, a permission not to comply on some nodes until a time. It covers single
-// components.
+// Waiver returns the resource kind Waiver, a temporary exemption of nodes from a directive or technique. It
+// covers single components.
 func Waiver() Kind {
 	return Define(Definition[*model.WaiverSpec]{
 		KindInfo: model.KindInfo{Name: "Waiver", Plural: "waivers", Short: "wv", Namespaced: true},
@@ -27,15 +27,15 @@ spec:
 		Validate: validateWaiver,
 		Columns: []Column[*model.WaiverSpec]{
 			nodesColumn[*model.WaiverSpec](),
-			{"COVERS", 50, func(_ View, s *model.WaiverSpec) string { return waivedText(s) }},
+			{"COVERS", 50, func(_ ResourceView, s *model.WaiverSpec) string { return waivedText(s) }},
 			{"EXPIRES", 0, waiverEndText},
-			{"OWNER", 30, func(_ View, s *model.WaiverSpec) string { return s.Owner }},
-			{"REASON", 50, func(_ View, s *model.WaiverSpec) string { return s.Reason }},
+			{"OWNER", 30, func(_ ResourceView, s *model.WaiverSpec) string { return s.Owner }},
+			{"REASON", 50, func(_ ResourceView, s *model.WaiverSpec) string { return s.Reason }},
 		},
-		Details: func(v View, s *model.WaiverSpec) []Detail {
+		Details: func(v ResourceView, s *model.WaiverSpec) []Detail {
 			return []Detail{{"covers", waivedText(s)}, {"targets", targetText(s.Targets)}, {"expires", waiverEndText(v, s)}, {"owner", s.Owner}, {"reason", s.Reason}}
 		},
-		Effect: func(_ *model.Resource, s *model.WaiverSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.WaiverSpec, l ResourceUsage, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
 				return "covers no node", "no node matches the targets of the waiver. List nodes: muster get nodes"
 			}
@@ -57,7 +57,7 @@ func waivedText(s *model.WaiverSpec) string {
 }
 
 // waiverEndText says when a waiver ends, relative to now.
-func waiverEndText(v View, s *model.WaiverSpec) string {
+func waiverEndText(v ResourceView, s *model.WaiverSpec) string {
 	if !s.Expires.After(v.Now) {
 		return "expired " + model.Age(v.Now, s.Expires.Time) + " ago"
 	}
@@ -68,7 +68,7 @@ func waiverEndText(v View, s *model.WaiverSpec) string {
 func validateWaiver(v *Validator, s *model.WaiverSpec) {
 	v.MissingIf(s.Directive+s.Technique == "", "spec", "write directive: NAME, or technique: NAME for all its directives", "the directive is missing")
 	v.FlawIf(s.Directive != "" && s.Technique != "", "spec.technique", "remove one", "directive and technique exclude each other")
-	v.Bound("spec.components", len(s.Components))
+	v.LimitElements("spec.components", len(s.Components))
 	seen := map[string]bool{}
 	for i, name := range s.Components {
 		v.requireUniqueTitle(fmt.Sprintf("spec.components[%d]", i), "component", name, "write the name of a component of the technique", seen)
@@ -76,8 +76,8 @@ func validateWaiver(v *Validator, s *model.WaiverSpec) {
 	v.MissingIf(s.Targets == nil, "spec.targets", "write the nodes, such as {nodes: [db1]}", "missing")
 	v.validateTargets("spec.targets", s.Targets, false)
 	v.MissingIf(strings.TrimSpace(s.Reason) == "", "spec.reason", "write the reason for the auditor who reads the report", "missing")
-	v.Line("spec.reason", s.Reason, maxNote)
+	v.RequireLine("spec.reason", s.Reason, maxNote)
 	v.MissingIf(strings.TrimSpace(s.Owner) == "", "spec.owner", "write the person or team who answers for it", "missing")
-	v.Line("spec.owner", s.Owner, model.MaxName)
+	v.RequireLine("spec.owner", s.Owner, model.MaxName)
 	v.MissingIf(s.Expires.IsZero(), "spec.expires", "write its end, such as 2026-12-24T18:00:00Z", "missing")
 }

@@ -126,7 +126,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	a.Welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
 	held := &link.Assignment{}
 	for c, name := range s.names {
-		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: name}}).Seal())
+		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: name}}).ToDefinition())
 	}
 	a.Assigned(nil, held)
 	return x, nil

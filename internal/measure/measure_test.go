@@ -63,9 +63,9 @@ func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	}
 }
 
-// TestValuesAreLimitedToOneResult parses more values than one check result may contain, and expects the surplus to be
-// dropped. The surplus is counted.
-func TestValuesAreLimitedToOneResult(t *testing.T) {
+// TestValuesPerResultAreLimited parses more values than a check result may contain, and expects the parser to
+// drop the surplus. The surplus is counted.
+func TestValuesPerResultAreLimited(t *testing.T) {
 	values, bad := Parse("graphite", []byte(strings.Repeat("a 1\n", model.MaxValues+5)), false, nil)
 	if len(values) != model.MaxValues || bad != 5 {
 		t.Errorf("%d values, %d passed over", len(values), bad)
@@ -145,7 +145,7 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 		"missing and fine":    {model.OK, model.Threshold{Metric: "swap", Critical: most(1)}, model.OK, ""},
 		"there, not missing ": {model.OK, model.Threshold{Metric: "free", Missing: "critical"}, model.OK, ""},
 	} {
-		status, lines := Judge(c.status, values, []model.Threshold{c.t})
+		status, lines := ApplyThresholds(c.status, values, []model.Threshold{c.t})
 		text := strings.Join(lines, "\n")
 		if status != c.want || c.line == "" && text != "" || !strings.HasPrefix(text, c.line) && !strings.Contains(text, c.line) {
 			t.Errorf("%s: %s %q, want %s %q", name, status, text, c.want, c.line)

@@ -167,13 +167,13 @@ func (c *CheckDefinition) Template() (*CommandTemplate, error) { return c.Templa
 // Names returns the sorted names of the properties in the template.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Reads reports whether a Sensu token in the command uses the label with the given key. Such a key is a label.
-func (t *CommandTemplate) Reads(key string) bool {
+// UsesLabel reports whether a Sensu token in the command uses the label with the given key. Such a key is a label.
+func (t *CommandTemplate) UsesLabel(key string) bool {
 	return slices.ContainsFunc(t.all, func(t *Template) bool { return t.sensu != nil && t.sensu.reads(key) })
 }
 
-// Unexpanded returns the command of the compiled check as declared, with template variables
-func (c *CheckDefinition) Unexpanded() ExpandedCommand {
+// UnexpandedCommand returns the command of the compiled check as declared, with template variables
+func (c *CheckDefinition) UnexpandedCommand() ExpandedCommand {
 	out := ExpandedCommand{RunAs: c.RunAs, Stdin: c.Stdin, Env: maps.Clone(c.Env), Tags: c.Metrics.templateTags(), Thresholds: c.Thresholds}
 	switch {
 	case c.Command != nil:
@@ -231,7 +231,7 @@ func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error)
 				}
 				n, err := strconv.ParseFloat(strings.TrimSpace(expand(t.bounds[token])), 64)
 				if err != nil && failed == nil {
-					failed = fmt.Errorf("threshold of %s: %s is no number on this node", th.Metric, token)
+					failed = fmt.Errorf("threshold of %s: the value of token %s is no number on this node", th.Metric, token)
 				}
 				return &n
 			}

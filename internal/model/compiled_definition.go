@@ -12,10 +12,10 @@ type DefinitionKind uint32
 // DefinitionCheck is the kind of definitions that tell an agent to run a check.
 const DefinitionCheck DefinitionKind = 1
 
-// Definition is a compiled check, Template or other assigned resource, in the form for agents. It has an id and a
+// Definition is a compiled check, Template or other assigned resource, as sent to agents. It has an id and a
 // hash. Definitions of all kinds have the same header; Kind tells the type of the body. Definitions are
-// content-addressed, shared by every node that has them, immutable once sealed, and kept while the journal, a snapshot
-// or a spool can name them.
+// content-addressed, shared by every node that has them, immutable once sealed, and kept while the journal, a
+// snapshot or a spool can name them.
 type Definition struct {
 	ID        DefinitionID
 	Hash      [16]byte // first half of SHA-256 of the encoded definition (wire.AppendDefinition)
@@ -62,9 +62,9 @@ func (c *Definition) Assets() []DefinitionAsset {
 // Body returns the content of the definition, the compiled check, Template or Directive.
 func (c *Definition) Body() any { return c.body }
 
-// Seal completes a definition with its kind and compiled content. Neither may be changed after this call. The compiler
+// SetBody completes a definition with its kind and compiled content. Neither may be changed after this call. The compiler
 // or decoder of the kind calls it once, before other code reads the definition.
-func (c *Definition) Seal(kind DefinitionKind, body any) *Definition {
+func (c *Definition) SetBody(kind DefinitionKind, body any) *Definition {
 	c.Kind, c.body = kind, body
 	return c
 }
@@ -115,15 +115,15 @@ type CheckDefinition struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal completes the compiled check and returns its Definition. The compiled check must not be changed after this
-// call.
-func (c *CheckDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionCheck, c) }
+// ToDefinition returns the compiled check as a complete Definition. The compiled check must not be changed
+// after this call.
+func (c *CheckDefinition) ToDefinition() *Definition { return c.Definition.SetBody(DefinitionCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
 const OutputDiscarded = "(output discarded)"
 
-// DefinitionAsset is an Asset (program archive) to which a compiled check refers, with all its archives. It leaves out
-// the address (URL) that the server fetched the archive from.
+// DefinitionAsset is an Asset (program archive) of a compiled check, with one archive per platform. It leaves
+// out the address (URL) that the server fetched the archive from.
 type DefinitionAsset struct {
 	Name      string
 	Builds    []AssetBuild

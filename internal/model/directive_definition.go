@@ -55,8 +55,8 @@ type NodeMode struct {
 // name.
 const NodeModeProperty = ".policyMode"
 
-// NodePolicyModeOf returns a node's policy mode (audit or enforce), as set by the node's properties. A value that
-// cannot be read is a fixed audit: nothing is changed by mistake.
+// NodePolicyModeOf returns a node's policy mode (audit or enforce) from the properties of the node. A value
+// that cannot be read is a fixed audit: nothing is changed by mistake.
 func NodePolicyModeOf(properties PropertyValues) NodeMode {
 	value, conflict, ok := properties(NodeModeProperty)
 	if !ok {
@@ -69,8 +69,8 @@ func NodePolicyModeOf(properties PropertyValues) NodeMode {
 	return m
 }
 
-// Enforces reports whether a directive with the given mode of its own changes the node. The directive may have a mode
-// of its own.
+// Enforces reports whether a directive that declares the given mode changes the node. The directive may have a
+// mode of its own.
 func (m NodeMode) Enforces(directive string) bool {
 	if m.Fixed != "" || directive == "" {
 		return m.Mode == ModeEnforce
@@ -158,13 +158,13 @@ func ComponentWithin(component, name string) bool {
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '[')
 }
 
-// Seal completes the compiled directive and returns its Definition. The compiled directive must not be changed after
-// this call.
-func (c *DirectiveDefinition) Seal() *Definition {
+// ToDefinition returns the compiled directive as a complete Definition. The compiled directive must not be
+// changed after this call.
+func (c *DirectiveDefinition) ToDefinition() *Definition {
 	if c.Rudder != "" {
-		return c.Definition.Seal(DefinitionExpectation, c)
+		return c.Definition.SetBody(DefinitionExpectation, c)
 	}
-	return c.Definition.Seal(DefinitionDirective, c)
+	return c.Definition.SetBody(DefinitionDirective, c)
 }
 
 // AsDirective returns the compiled Directive in the definition. It returns nil if the definition is nil or of another
@@ -177,9 +177,9 @@ func (c *Definition) AsDirective() *DirectiveDefinition {
 	return directive
 }
 
-// judgement returns the directive's rules for events (severity, handlers, route) in the form of a check. Events are
+// eventRules returns the directive's rules for events (severity, handlers, route) in the form of a check. Events are
 // always derived from checks.
-func (c *DirectiveDefinition) judgement() *CheckDefinition {
+func (c *DirectiveDefinition) eventRules() *CheckDefinition {
 	out := &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 	for s := Warning; s <= Unknown; s++ {
 		out.Severities[s] = c.Severity
@@ -221,11 +221,11 @@ func (c *Component) Expand(values PropertyValues) (*Method, error) {
 		for field, text := range c.Item {
 			template, err := ParseTemplate(text, false)
 			if err != nil {
-				return nil, fmt.Errorf("element of the loop (item): %w", err)
+				return nil, fmt.Errorf("loop variable item: %w", err)
 			}
 			value, err := template.Expand(outer)
 			if err != nil {
-				return nil, fmt.Errorf("element of the loop (item): %w", err)
+				return nil, fmt.Errorf("loop variable item: %w", err)
 			}
 			item[itemName(field)], _ = json.Marshal(value) // a string always encodes
 		}
@@ -272,8 +272,8 @@ func (c *DirectiveDefinition) ReadsSecret(component *Component) (reads bool) {
 	return reads || err != nil
 }
 
-// ExpandAll tries to replace the variables in all texts of the directive, as the agent will do. Its error says why a
-// component cannot be checked.
+// ExpandAll expands the variables in all texts of the directive, to find errors before the agent does. Its
+// error says why a component cannot be checked.
 func (c *DirectiveDefinition) ExpandAll(properties PropertyValues) error {
 	secrets := make(map[string]string, len(c.Secrets))
 	for i := range c.Secrets {

@@ -2,7 +2,8 @@ package model
 
 import "testing"
 
-// FuzzNodePolicyModeOf reads policy modes from random bytes, and expects no enforcing by an unreadable or empty mode.
+// FuzzNodePolicyModeOf reads policy modes from random bytes, and expects no enforcement for an unreadable or
+// empty mode.
 func FuzzNodePolicyModeOf(f *testing.F) {
 	f.Add([]byte(`{"mode": "enforce", "fixed": "namespace prod"}`))
 	f.Add([]byte(`{"mode": 1}`))

@@ -151,7 +151,7 @@ func ParseLostAfter(text string) (Duration, error) {
 // Item converts the discovery rule to an item that collects the lists of entities.
 func (r *DiscoveryRule) Item() Item {
 	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
-	if i.Collected() {
+	if i.IsCollected() {
 		i.Interval = cmp.Or(i.Interval, DefaultRuleInterval)
 	}
 	return i
@@ -176,7 +176,7 @@ func (r *DiscoveryRule) Definition() DefinitionRule {
 // WithInterval returns a copy of the item with the default interval filled in. Only items that the agent collects or
 // the server computes get one.
 func (i Item) WithInterval() Item {
-	if i.Collected() || i.Computed() {
+	if i.IsCollected() || i.IsComputed() {
 		i.Interval = cmp.Or(i.Interval, DefaultItemInterval)
 	}
 	return i

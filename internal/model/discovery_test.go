@@ -26,8 +26,8 @@ func TestDiscoveredTriggerHasItsPrototype(t *testing.T) {
 	}
 }
 
-// FuzzEntityMacros replaces macros in random texts, and expects unchanged texts without values. A text with values
-// counts as an instance of the original.
+// FuzzEntityMacros replaces macros in random texts, and expects an unchanged text if no macro has a value. A
+// text with values counts as an instance of the original.
 func FuzzEntityMacros(f *testing.F) {
 	f.Add("{#A}: full {$X}", "7d")
 	f.Add("{#{#A}{#a}{#}", "never")
@@ -47,8 +47,8 @@ func FuzzEntityMacros(f *testing.F) {
 	})
 }
 
-// TestTriggerDependencies lists the triggers on which another trigger depends. The names of discovered triggers contain
-// the name of their entity.
+// TestTriggerDependencies lists the direct and indirect dependencies of triggers, and compares the names. The
+// names of discovered triggers contain the name of their entity.
 func TestTriggerDependencies(t *testing.T) {
 	c := TemplateDefinition{
 		Triggers: []DefinitionTrigger{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c", "gone"}}, {Name: "c"}},

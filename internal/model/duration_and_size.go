@@ -179,7 +179,8 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst formats a list of names for people, cut to the first names. An example is "a, b and 3 more".
+// ListFirst formats the first names of a list, and the number of the remaining names. An example is "a, b and 3
+// more".
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")

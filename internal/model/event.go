@@ -73,8 +73,8 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Problem is a failure, from the opening by a failing event to the closing. Its id is the deduplication key
-// everywhere.
+// Problem is a failure, from the first failing event (opening) to the recovery (closing). Its id is the
+// deduplication key everywhere.
 type Problem struct {
 	ID          string       `json:"id"` // derived from journal position, node and source: the same after any replay
 	NodeID      NodeID       `json:"nodeId"`
@@ -305,7 +305,7 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// CommandName formats a problem's source as muster commands accept the source. A check is NAME, a trigger is
+// CommandName formats a problem's source in the syntax of muster commands. A check is NAME, a trigger is
 // TEMPLATE:TRIGGER.
 func (s Source) CommandName(name string) string {
 	if s.Instance == "" {

@@ -15,14 +15,14 @@ import (
 func TestBuiltinChecksAndDefinitionsHaveNames(t *testing.T) {
 	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck, RolloutsCheck} {
 		name := BuiltinCheckName(id)
-		if name == "" || BuiltinCheck(name) != id {
-			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))
+		if name == "" || BuiltinCheckID(name) != id {
+			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheckID(name))
 		}
-		if c := BuiltinDefinitionOf(BuiltinDefinition(id)); c == nil || c.Unit != id || c.Name != name {
+		if c := BuiltinDefinitionOf(BuiltinDefinitionID(id)); c == nil || c.Unit != id || c.Name != name {
 			t.Errorf("check %d: definition %+v", id, c)
 		}
 	}
-	if BuiltinDefinitionOf(5) != nil || BuiltinDefinitionOf(firstBuiltinDefinition) != nil || BuiltinCheck("disk") != 0 {
+	if BuiltinDefinitionOf(5) != nil || BuiltinDefinitionOf(firstBuiltinDefinition) != nil || BuiltinCheckID("disk") != 0 {
 		t.Error("what is not built in must not be found")
 	}
 }

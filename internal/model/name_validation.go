@@ -222,7 +222,7 @@ func ParseNetworks(words []string) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("%q: expected addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64", word)
 		}
 		if network.Bits() == 0 {
-			return nil, fmt.Errorf("%q: the server would trust every client: write the addresses that it may trust only", word)
+			return nil, fmt.Errorf("%q would make the server trust every client: list only addresses of trusted clients", word)
 		}
 		list = append(list, network.Masked())
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Selector selects problems by conditions, all of which must hold. Without conditions it picks all problems of the
-// nodes of its namespace; in the namespace shared, of all nodes.
+// Selector selects problems that meet all conditions of the selector. Without conditions it picks all problems
+// of the nodes of its namespace; in the namespace shared, of all nodes.
 type Selector struct {
 	// The nodes of the problems.
 	Targets *Targets `json:"targets,omitempty"`
@@ -25,7 +25,7 @@ type Selector struct {
 	Where string `json:"where,omitempty"`
 }
 
-// RouteSpec names the receivers that are notified when a problem opens, lasts and closes. Checks name it as
+// RouteSpec names the receivers of notifications when a problem opens, continues and closes. Checks name it as
 // alert.route; with match it also takes problems without a route.
 type RouteSpec struct {
 	// Problems to take from checks without a route. Every matching route takes them; the route called default
@@ -83,7 +83,7 @@ func (r *RouteRate) String() string {
 	return fmt.Sprintf("%d messages in %s", r.Messages, Duration(r.Period()))
 }
 
-// SilenceSpec keeps problems from notifying for a time, with a reason.
+// SilenceSpec suppresses notifications about matching problems for a time, with a reason.
 type SilenceSpec struct {
 	// The problems.
 	Selector
@@ -137,8 +137,8 @@ func (*SilenceSpec) Kind() string { return "Silence" }
 // Kind returns the name of the resource kind, Window.
 func (*WindowSpec) Kind() string { return "Window" }
 
-// FilterSpec is an event filter of Sensu, kept by an import. It decides which events of a check pass a workflow.
-// Muster's own resource for notifications is Route.
+// FilterSpec is a Sensu event filter, created by an import from Sensu. It decides which events of a check pass
+// a workflow. Muster's own resource for notifications is Route.
 type FilterSpec struct {
 	// allow passes events for which all expressions are true; deny drops events for which any is true.
 	Action string `json:"action"`
@@ -162,8 +162,8 @@ type FilterWhen struct {
 	Window string `json:"window,omitempty" ref:"Window"`
 }
 
-// MutatorSpec is a mutator of Sensu, kept by an import, that transforms an event for a handler. It has exactly one of
-// command and javascript.
+// MutatorSpec is a Sensu mutator, which transforms an event for a handler. It has exactly one of command and
+// javascript.
 type MutatorSpec struct {
 	// A command on the server with the event as JSON on its standard input. The handler gets its output.
 	Command *Command `json:"command,omitempty"`
@@ -182,7 +182,8 @@ type MutatorSpec struct {
 	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
-// HookSpec is a hook of Sensu, kept by an import. It is a command to which checks refer by its name (hook: NAME).
+// HookSpec is a Sensu hook, created by an import from Sensu. It is a command to which checks refer by its name
+// (hook: NAME).
 type HookSpec struct {
 	// Like a check's command: a text is run by the shell, a list without one, with the check's env and runAs.
 	Command *Command `json:"command"`
@@ -194,8 +195,8 @@ type HookSpec struct {
 	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
-// PipelineSpec is a pipeline of Sensu, kept by an import. It has the workflows for each event of the checks that name
-// it (pipelines).
+// PipelineSpec is a Sensu pipeline, created by an import from Sensu. It has the workflows for each event of the
+// checks that name it (pipelines).
 type PipelineSpec struct {
 	// Each gets every event; they do not wait for one another.
 	Workflows []Workflow `json:"workflows,omitempty"`
@@ -239,13 +240,13 @@ const (
 // SensuPipeline returns the name of the pipeline that an import creates for a handler of Sensu.
 func SensuPipeline(handler string) string { return "sensu-" + handler }
 
-// BuiltinFilter reports whether Sensu has a built-in filter of the given name, such as is_incident.
-func BuiltinFilter(name string) bool {
+// IsBuiltinFilter reports whether Sensu has a built-in filter of the given name, such as is_incident.
+func IsBuiltinFilter(name string) bool {
 	return name == FilterIncident || name == FilterNotSilenced || name == FilterHasMetrics
 }
 
-// BuiltinMutator reports whether Sensu has a built-in mutator of the given name.
-func BuiltinMutator(name string) bool { return name == MutatorJSON || name == MutatorOnlyOutput }
+// IsBuiltinMutator reports whether Sensu has a built-in mutator of the given name.
+func IsBuiltinMutator(name string) bool { return name == MutatorJSON || name == MutatorOnlyOutput }
 
 // SensuKindsPage is the page about the kinds kept from Sensu.
 const SensuKindsPage = "docs/sensu-filters.md"

@@ -34,7 +34,8 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 }
 
-// TestParseLongOutput parses an output of 16 MiB with words that are no values before two values. A parser that searches the rest of the output for each word takes longer than a test may.
+// TestParseLongOutput parses an output of 16 MiB, and expects the two valid values at the end. A parser that
+// searches the rest of the output for each word takes longer than a test may.
 func TestParseLongOutput(t *testing.T) {
 	const words = 8 << 20
 	out := ParseOutput([]byte("ok | " + strings.Repeat("a ", words) + "last=1 =2 b'=3"))

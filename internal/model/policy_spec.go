@@ -54,9 +54,9 @@ const SecretParameter = "secret"
 // IsLoop reports whether components can loop over the parameter, that is, a list or map.
 func (p *Parameter) IsLoop() bool { return p.Type == "list" || p.Type == "map" }
 
-// Method is one component of a technique, with a name and exactly one method. Such a method is a file's content. In
-// audit mode a method checks and never changes anything. In enforce mode it checks, applies the missing part, and
-// checks again. It has more than 25 fields because each kind of method is one.
+// Method is one component of a technique, with a name and the arguments of one policy method. Such a method is
+// a file's content. In audit mode a method checks and never changes anything. In enforce mode it checks,
+// applies the missing part, and checks again. It has more than 25 fields because each kind of method is one.
 type Method struct {
 	// The name of the component in reports, unique within the technique or block.
 	Component string `json:"component"`
@@ -440,8 +440,8 @@ type PolicyAlert struct {
 // Kind returns the name of the kind.
 func (*PolicySpec) Kind() string { return "Policy" }
 
-// Qualified returns a copy in which each handler and route is written NAMESPACE/NAME.
-func (a *PolicyAlert) Qualified(namespace string) *PolicyAlert {
+// QualifyReferences returns a copy in which each handler and route is written NAMESPACE/NAME.
+func (a *PolicyAlert) QualifyReferences(namespace string) *PolicyAlert {
 	out := *a
 	qualifyReferences(&out, namespace)
 	return &out
@@ -570,8 +570,8 @@ func (v ParameterValue) String() string {
 	return string(data)
 }
 
-// Selected returns the policy method that a component sets, by name and arguments. A valid component sets exactly one,
-// or has a block instead.
+// Selected returns the name and the arguments of the component's policy method. A valid component sets exactly
+// one, or has a block instead.
 func (m *Method) Selected() (names []string, arguments []any) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {

@@ -79,7 +79,7 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 		t.appendLiteral(text[at : at+open])
 		scan.advance(text[at : at+open])
 		start := at + open
-		end, part, err := parseAction(text, start, params)
+		end, part, err := parseVariable(text, start, params)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 			t.appendLiteral(part.literal)
 			scan.advance(part.literal)
 		} else {
-			if part.quote, err = scan.variable(start + 1); err != nil {
+			if part.quote, err = scan.quotingOfVariable(start + 1); err != nil {
 				return nil, err
 			}
 			t.parts = append(t.parts, part)
@@ -100,10 +100,11 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 	return t, nil
 }
 
-// LiteralText escapes a text for a template, which then gives the same text. The text may contain braces.
+// LiteralText escapes a text for use in a template, so that expansion restores the original text. The text may
+// contain braces.
 func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
 
-// TemplateLiteral returns the original text of a template made by LiteralText.
+// TemplateLiteral restores the original text of a template that LiteralText made.
 func TemplateLiteral(template string) string {
 	return strings.ReplaceAll(template, literalBraces, "{{")
 }
@@ -217,14 +218,14 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns an error if a template could not name a property by the given name. It returns nil for a
-// valid name.
+// PropertyNameError returns an error if templates cannot refer to a property of the given name. It returns nil
+// for a valid name.
 func PropertyNameError(name string) error {
 	if strings.HasPrefix(name, "{") {
 		if m, ok := parseWholeMacro(name); !ok || len(name) > MaxName {
 			return fmt.Errorf("property name %q is no macro: write {$NAME} or {$NAME:\"context\"} with capitals, digits, _ and .", name)
 		} else if name != m.String() {
-			return fmt.Errorf("property name %q: write %s", name, m)
+			return fmt.Errorf("property name %q is not in canonical form: write %s", name, m)
 		}
 		return nil
 	}
@@ -244,9 +245,9 @@ func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// parseAction parses one variable {{ … }} of a template, which begins at a given offset. A part without path is
+// parseVariable parses one variable {{ … }} of a template, which begins at a given offset. A part without path is
 // literal text.
-func parseAction(text string, start int, params bool) (end int, part templatePart, err error) {
+func parseVariable(text string, start int, params bool) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
 	}
@@ -317,8 +318,8 @@ const ParameterPrefix = ".params."
 // ItemName is the name under which a template reads the element of a loop. ItemName, a dot and a field name read a field.
 const ItemName = ".item"
 
-// itemName returns the name of the template variable for a field of a loop's element. For an empty field it is the
-// element itself.
+// itemName returns the name of the template variable for a field of a loop element. For an empty field it is
+// the element itself.
 func itemName(field string) string {
 	if field == "" {
 		return ItemName
@@ -326,7 +327,8 @@ func itemName(field string) string {
 	return ItemName + "." + field
 }
 
-// ItemField returns which field of a loop's element a template variable names. ok is false for other names.
+// ItemField returns the field of a loop element to which a template variable refers. ok is false for other
+// names.
 func ItemField(name string) (field string, ok bool) {
 	rest, ok := strings.CutPrefix(name, ItemName)
 	return strings.TrimPrefix(rest, "."), ok
@@ -510,9 +512,9 @@ func (s *shellScan) step(c byte) {
 	}
 }
 
-// variable returns how to quote a variable's value at the current position of the shell line. It returns an error if
+// quotingOfVariable returns how to quote a variable's value at the current position of the shell line. It returns an error if
 // no variable is allowed here.
-func (s *shellScan) variable(column int) (shellQuote, error) {
+func (s *shellScan) quotingOfVariable(column int) (shellQuote, error) {
 	if !s.on {
 		return quoteNone, nil
 	}

@@ -23,7 +23,8 @@ func testProperties(m map[string]string) PropertyValues {
 	}
 }
 
-// TestTemplateExpand expands templates with values of each JSON type, also quoted for a shell.
+// TestTemplateExpand expands templates with JSON values of each type, with and without shell quoting, and
+// compares the results.
 func TestTemplateExpand(t *testing.T) {
 	values := testProperties(map[string]string{
 		"warn": `"20%"`, "n": `15`, "yes": `true`, "list": `[1, "a"]`, "null": `null`,
@@ -62,7 +63,8 @@ func TestTemplateExpand(t *testing.T) {
 	}
 }
 
-// TestMissingPropertiesAreErrors expands templates with missing and conflicting properties and expects the reason.
+// TestMissingPropertiesAreErrors expands templates with missing and conflicting properties, and expects errors
+// with the reason.
 func TestMissingPropertiesAreErrors(t *testing.T) {
 	values := testProperties(map[string]string{"n": "1", "null": "null"})
 	for in, want := range map[string]string{

@@ -126,11 +126,11 @@ func NamedSecrets(spec Spec) (list []NamedSecret) {
 func IsBuiltin(kind, name string) bool {
 	switch kind {
 	case "Check":
-		return BuiltinCheck(name) != 0
+		return BuiltinCheckID(name) != 0
 	case "Filter":
-		return BuiltinFilter(name)
+		return IsBuiltinFilter(name)
 	case "Mutator":
-		return BuiltinMutator(name)
+		return IsBuiltinMutator(name)
 	}
 	return false
 }

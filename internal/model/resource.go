@@ -225,7 +225,7 @@ type JoinGrant struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// Lifecycle configures after which absence the server removes a node (an ephemeral node).
+// Lifecycle configures how long an ephemeral node may be absent before the server removes the node.
 type Lifecycle struct {
 	// Removes the node after a long absence of its machine.
 	Ephemeral bool `json:"ephemeral,omitempty"`

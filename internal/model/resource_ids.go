@@ -105,8 +105,8 @@ func BuiltinCheckName(id CheckID) string {
 	return ""
 }
 
-// BuiltinCheck returns the id of a built-in check by its name, or zero for another name.
-func BuiltinCheck(name string) CheckID {
+// BuiltinCheckID returns the id of a built-in check by its name, or zero for another name.
+func BuiltinCheckID(name string) CheckID {
 	for id := KeepaliveCheck; id < FirstCheck && BuiltinCheckName(id) != ""; id++ {
 		if BuiltinCheckName(id) == name {
 			return id
@@ -121,8 +121,8 @@ func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(
 // firstBuiltinDefinition is the first id of built-in definitions, far above all ids that the intent store gives.
 const firstBuiltinDefinition DefinitionID = 0xffff0000
 
-// BuiltinDefinition returns the definition id that belongs to a built-in check
-func BuiltinDefinition(check CheckID) DefinitionID {
+// BuiltinDefinitionID returns the definition id of a built-in check.
+func BuiltinDefinitionID(check CheckID) DefinitionID {
 	return firstBuiltinDefinition + DefinitionID(check)
 }
 
@@ -141,7 +141,7 @@ func BuiltinDefinitionOf(id DefinitionID) *CheckDefinition {
 		Definition: Definition{ID: id, Unit: check, Namespace: DefaultNamespace, Name: name},
 		Interval:   time.Minute, FailAfter: 1, RecoverAfter: 1,
 	}
-	definition.Seal()
+	definition.ToDefinition()
 	for s := range definition.Severities {
 		definition.Severities[s] = DefaultSeverity(Status(s))
 	}

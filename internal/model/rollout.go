@@ -53,8 +53,8 @@ const (
 	RolloutUndone    RolloutState = "undone"  // the declaration went back
 )
 
-// Rollout is the stored progress of the last change of a unit (a directive) that has a roll-out. Accepted is the version
-// that all nodes had before, Candidate the one that they get; they are equal while no change is under way. Both are
+// Rollout is the stored progress of the gradual change (roll-out) of a directive. Accepted is the version that
+// all nodes had before, Candidate the one that they get; they are equal while no change is under way. Both are
 // names of stored definitions.
 type Rollout struct {
 	Unit      UnitID       `json:"unit"`
@@ -87,8 +87,8 @@ type RolloutStep struct {
 // UnderWay reports whether a roll-out is running, so that nodes may have different versions.
 func (r *Rollout) UnderWay() bool { return r.Accepted != r.Candidate }
 
-// People returns the authors of the change, and the people who made the authors' tokens.
-func (r *Rollout) People() []string {
+// ResponsiblePeople returns the authors of the change, and the people who made the authors' tokens.
+func (r *Rollout) ResponsiblePeople() []string {
 	if len(r.Authors) == 0 { // an older version stored it
 		return []string{r.By}
 	}
@@ -113,16 +113,16 @@ func (r *Rollout) Groups() (names []string) {
 	return names
 }
 
-// Changed returns when the roll-out last gave nodes the new version. It is zero if no node has got it.
-func (r *Rollout) Changed() time.Time {
+// LastStepTime returns when the roll-out last gave nodes the new version. It is zero if no node has got it.
+func (r *Rollout) LastStepTime() time.Time {
 	if n := len(r.Steps); n > 0 {
 		return r.Steps[n-1].StartedAt
 	}
 	return time.Time{}
 }
 
-// Excuse exempts nodes, so that their failures do not stop the roll-out.
-func (r *Rollout) Excuse(nodes ...NodeID) {
+// ExemptNodes exempts nodes, so that their failures do not stop the roll-out.
+func (r *Rollout) ExemptNodes(nodes ...NodeID) {
 	r.Excused = append(slices.Clone(r.Excused), nodes...)
 	slices.Sort(r.Excused)
 	r.Excused = slices.Compact(r.Excused)

@@ -82,9 +82,11 @@ func CompileRuleGroup(head Definition, s *RuleGroupSpec) *RuleGroupDefinition {
 	return c
 }
 
-// Seal completes the compiled RuleGroup and returns its Definition. The compiled group must not be changed after this
-// call.
-func (c *RuleGroupDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionRuleGroup, c) }
+// ToDefinition returns the compiled RuleGroup as a complete Definition. The compiled group must not be changed
+// after this call.
+func (c *RuleGroupDefinition) ToDefinition() *Definition {
+	return c.Definition.SetBody(DefinitionRuleGroup, c)
+}
 
 // AsRuleGroup returns the compiled RuleGroup in the definition. It returns nil if the definition is nil or of another
 // kind.
@@ -109,9 +111,9 @@ func (c *RuleGroupDefinition) AlertRule(instance string) *Rule {
 	return nil
 }
 
-// judgement returns the group's rules for events (handlers, route) in the form of a check. Events are always derived
+// eventRules returns the group's rules for events (handlers, route) in the form of a check. Events are always derived
 // from checks. The severity comes from the verdict about an alert.
-func (c *RuleGroupDefinition) judgement() *CheckDefinition {
+func (c *RuleGroupDefinition) eventRules() *CheckDefinition {
 	return &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 }
 

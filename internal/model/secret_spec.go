@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// SecretSpec is the place of a secret value, and never the value itself. It has exactly one of agentEnv, agentFile,
-// env, file and vault. The agent reads the first two on its node. The server reads the others and sends the value to
-// agents with checks that name it, when they run them, over mutual TLS.
+// SecretSpec says where a secret value is stored, and never contains the value. It has exactly one of agentEnv,
+// agentFile, env, file and vault. The agent reads the first two on its node. The server reads the others and
+// sends the value to agents with checks that name it, when they run them, over mutual TLS.
 type SecretSpec struct {
 	// NAME of the variable MUSTER_SECRET_NAME in the agent's environment; commands do not inherit it.
 	AgentEnv string `json:"agentEnv,omitempty"`

@@ -107,7 +107,7 @@ func (s *sensuTokens) expand(values PropertyValues) (string, error) {
 
 // RedactedTokenError returns the error about a token that reads a redacted label or annotation.
 func RedactedTokenError(field, key string) error {
-	return fmt.Errorf("token .%s.%s is redacted (setting redact of the agent): the value stays on the machine, so the command does not run without it; declare it as a Secret and name that in the check's secrets (muster explain secret)", field, key)
+	return fmt.Errorf("token .%s.%s reads a value that the agent's setting redact hides, so the command cannot run: declare the value as a Secret and name the Secret in the check's secrets (muster explain secret)", field, key)
 }
 
 // reads reports whether the template uses the given key, as .labels.KEY or "KEY".

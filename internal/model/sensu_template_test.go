@@ -50,9 +50,9 @@ func TestTokensOfSensuExpand(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{{ .labels.password }}`:                   "error: token .labels.password is redacted",
-		`{{ index .labels "password" }}`:           "error: token .labels.password is redacted",
-		`{{ with .labels }}{{ .password }}{{end}}`: "error: token .labels.password is redacted",
+		`{{ .labels.password }}`:                   "error: token .labels.password reads a value",
+		`{{ index .labels "password" }}`:           "error: token .labels.password reads a value",
+		`{{ with .labels }}{{ .password }}{{end}}`: "error: token .labels.password reads a value",
 		`{{ .labels.warn-x }}`:                     "error: bad character U+002D '-'",
 		`{{ foo }}`:                                `error: function "foo" not defined`,
 		`{{ if`:                                    "error: ",

@@ -37,9 +37,11 @@ type DefinitionTrigger struct {
 	DependsOn  []string // names of triggers of the Template; of a prototype, with macros of the entity
 }
 
-// Seal completes the compiled Template and returns its Definition. The compiled template must not be changed after
-// this call.
-func (c *TemplateDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionTemplate, c) }
+// ToDefinition returns the compiled Template as a complete Definition. The compiled template must not be
+// changed after this call.
+func (c *TemplateDefinition) ToDefinition() *Definition {
+	return c.Definition.SetBody(DefinitionTemplate, c)
+}
 
 // AsTemplate returns the compiled Template in the definition. It returns nil if the definition is nil or of another
 // kind.
@@ -51,8 +53,8 @@ func (c *Definition) AsTemplate() *TemplateDefinition {
 	return template
 }
 
-// Item returns the index of an item by its key.
-func (c *TemplateDefinition) Item(key string) (int, bool) {
+// ItemIndex returns the index of an item by its key.
+func (c *TemplateDefinition) ItemIndex(key string) (int, bool) {
 	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
 }
 
@@ -63,7 +65,7 @@ func (c *TemplateDefinition) NotCollected(i *Item) string {
 		return i.NotCollected
 	}
 	for range c.Items { // masters that name each other end the loop
-		master, ok := c.Item(i.From)
+		master, ok := c.ItemIndex(i.From)
 		if i.From == "" || !ok {
 			break
 		}
@@ -134,14 +136,14 @@ func entityOf(prototype, name string) func(macro string) (string, bool) {
 	}
 }
 
-// Judgement returns the rules that turn results into events, in the form of a check. The results are a check's
+// EventRules returns the rules that turn results into events, in the form of a check. The results are a check's
 // results, a trigger's values, a directive's reports or a rule's alerts. Nil: the definition has no such source.
-func (c *Definition) Judgement(instance string) *CheckDefinition {
+func (c *Definition) EventRules(instance string) *CheckDefinition {
 	if directive := c.AsDirective(); directive != nil {
-		return directive.judgement()
+		return directive.eventRules()
 	}
 	if group := c.AsRuleGroup(); group != nil {
-		return group.judgement()
+		return group.eventRules()
 	}
 	template := c.AsTemplate()
 	if template == nil {

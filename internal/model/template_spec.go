@@ -78,13 +78,13 @@ type Item struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Collected reports whether an agent collects the values of the item.
-func (i *Item) Collected() bool {
-	return i.From == "" && !i.Trapper && i.NotCollected == "" && !i.Computed()
+// IsCollected reports whether an agent collects the values of the item.
+func (i *Item) IsCollected() bool {
+	return i.From == "" && !i.Trapper && i.NotCollected == "" && !i.IsComputed()
 }
 
-// Computed reports whether the server itself computes or measures the item's values.
-func (i *Item) Computed() bool { return i.NotCollected == "" && (i.Formula != "" || i.Internal) }
+// IsComputed reports whether the server itself computes or measures the item's values.
+func (i *Item) IsComputed() bool { return i.NotCollected == "" && (i.Formula != "" || i.Internal) }
 
 // ItemSources counts the items of a Template by the way in which values arrive. An item that is made of another one
 // counts as that one.
@@ -111,9 +111,9 @@ func (s *TemplateSpec) CountSources() (n ItemSources) {
 		switch {
 		case of.Trapper:
 			n.Trapper++
-		case of.Computed():
+		case of.IsComputed():
 			n.Computed++
-		case of.Collected():
+		case of.IsCollected():
 			n.Collected++
 		default:
 			n.Idle++

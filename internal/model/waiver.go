@@ -43,9 +43,11 @@ type WaiverDefinition struct {
 	ExpiresUnixMs      int64
 }
 
-// Seal completes the compiled Waiver and returns its Definition. The compiled Waiver must not be changed after this
-// call.
-func (c *WaiverDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionWaiver, c) }
+// ToDefinition returns the compiled Waiver as a complete Definition. The compiled Waiver must not be changed
+// after this call.
+func (c *WaiverDefinition) ToDefinition() *Definition {
+	return c.Definition.SetBody(DefinitionWaiver, c)
+}
 
 // AsWaiver returns the compiled Waiver in the definition. It returns nil if the definition is nil or of another kind.
 func (c *Definition) AsWaiver() *WaiverDefinition {

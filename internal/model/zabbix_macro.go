@@ -26,7 +26,7 @@ const (
 	PatternContext              // the context is a regular expression over contexts
 )
 
-// String formats the macro in the one form in which Properties are named, such as {$NAME:"context"}.
+// String formats the macro in the canonical form that names of Properties use.
 func (m Macro) String() string {
 	quoted := `"` + strings.ReplaceAll(m.Context, `"`, `\"`) + `"`
 	switch m.Kind {

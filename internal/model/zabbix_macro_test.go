@@ -67,9 +67,9 @@ func TestPropertiesSetMacros(t *testing.T) {
 	}
 }
 
-// TestSecretMacros gives a macro the value of a Secret, and expects only the agent to know the value. No Property sets
+// TestSecretMacrosAreRedacted gives a macro the value of a Secret, and expects only the agent to know the value. No Property sets
 // the macro, and texts of the server have no value of it.
-func TestSecretMacros(t *testing.T) {
+func TestSecretMacrosAreRedacted(t *testing.T) {
 	c := &TemplateDefinition{
 		Macros: map[string]string{"{$HOST}": "web"}, Secrets: []DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token"}, {Env: "{$PIN}", Name: "default/pin"}},
 		Items: []Item{{Key: `page[{$HOST},{$TOKEN},{$TOKEN:"x"}]`}},

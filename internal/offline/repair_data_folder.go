@@ -71,13 +71,13 @@ func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg 
 		if err := datadir.BecomeOwner(cfg.Data); err != nil {
 			return err
 		}
-		held, err := datadir.LockStopped(cfg.Data)
+		held, err := datadir.LockForRepair(cfg.Data)
 		if err != nil {
-			return datadir.Explain(err, cfg.Data)
+			return datadir.ExplainFileError(err, cfg.Data)
 		}
-		return datadir.Explain(errors.Join(do(cmd.Context(), cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
+		return datadir.ExplainFileError(errors.Join(do(cmd.Context(), cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
 	}
-	config.Flags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve", "intent-db", "history-db")
+	config.AddFlags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve", "intent-db", "history-db")
 	return c
 }
 
@@ -159,7 +159,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	if err != nil {
 		return false, err
 	}
-	last, whole, err := lastIntentMark(ctx, log, snapshots)
+	last, whole, err := latestDatabaseRecord(ctx, log, snapshots)
 	if err != nil {
 		return false, err
 	}
@@ -207,9 +207,9 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	return false, nil
 }
 
-// remakeHistory deletes the part of the history that the next start computes again from the journal. It returns a
-// sentence about these changes. A start replays the journal from the snapshots: from its first commit without any,
-// else from the oldest ones.
+// remakeHistory deletes the part of the history that the server rebuilds from the journal at its next start. It
+// returns a sentence about these changes. A start replays the journal from the snapshots: from its first commit
+// without any, else from the oldest ones.
 func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
 	if whole {
 		return "the next start reads all changes from the journal again", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
@@ -235,14 +235,14 @@ func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.St
 		since.UTC().Format(time.RFC3339), first), past.ForgetChanges(ctx, kept)
 }
 
-// lastIntentMark returns the newest record about the databases that snapshots or journal contain, or zero. The record
-// has the revision of declared resources and the ids of the databases. whole reports that the journal has all commits
-// since the first.
-func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentMark, whole bool, err error) {
+// latestDatabaseRecord returns the newest record of the database ids, from snapshots or journal, or zero. The
+// record has the revision of declared resources and the ids of the databases. whole reports that the journal
+// has all commits since the first.
+func latestDatabaseRecord(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentRecord, whole bool, err error) {
 	at := uint64(0)
 	for p := range model.Partitions {
 		if snap, ok, _ := snapshots.Load(model.Partition(p)); ok && snap.At.Number >= at {
-			if mark := shard.SnapshotMark(snap.Body); mark != nil {
+			if mark := shard.SnapshotRevision(snap.Body); mark != nil {
 				last, at = *mark, snap.At.Number
 			}
 		}
@@ -285,7 +285,7 @@ func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Optio
 		return o, err
 	}
 	defer store.Close()
-	places, err := store.Places(ctx)
+	places, err := store.Positions(ctx)
 	for _, place := range places {
 		o.KnownPositions = append(o.KnownPositions, place.At)
 	}
@@ -315,8 +315,8 @@ func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from
 	return emptied, from, nil
 }
 
-// beginNewIncarnation gives the journal of a stopped server a new random id. It does so because the data folder was
-// restored from a backup.
+// beginNewIncarnation gives the journal of a stopped server a new random id (incarnation). It does so because
+// the data folder was restored from a backup.
 func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	o, err := recordedPositions(ctx, cfg)
 	if err != nil {

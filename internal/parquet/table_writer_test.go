@@ -19,8 +19,8 @@ func TestFileMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/table-v1.hex", hex.Dump(file.Bytes()), "no other form: readers have read this one")
 }
 
-// TestNumbersAreTested writes a word into a column of numbers, and expects an error.
-func TestNumbersAreTested(t *testing.T) {
+// TestTextInNumberColumnIsRefused writes a word into a column of numbers, and expects an error.
+func TestTextInNumberColumnIsRefused(t *testing.T) {
 	for _, kind := range []Kind{Integer, Number} {
 		if err := Write(&bytes.Buffer{}, []Column{{"n", kind}}, [][]string{{"many"}}); err == nil {
 			t.Errorf("kind %d has no error", kind)

@@ -83,7 +83,7 @@ func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
 	case *model.FilterSpec:
-		when, err := t.filterTimes(name, zone, spec.When)
+		when, err := t.filterActivity(name, zone, spec.When)
 		if err != nil {
 			return err
 		}
@@ -137,8 +137,8 @@ func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	}
 }
 
-// Has reports whether a pipeline exists.
-func (t *Table) Has(name route.Name) bool { return t.state.Load().pipelines[name] != nil }
+// HasPipeline reports whether a pipeline exists.
+func (t *Table) HasPipeline(name route.Name) bool { return t.state.Load().pipelines[name] != nil }
 
 // Mutator returns the declared mutator of the given name. The result ok is false if it does not exist or is built in.
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
@@ -146,9 +146,9 @@ func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	return m, ok
 }
 
-// filterTimes returns a function that reports whether a filter is active at a given time. It returns nil if the filter
+// filterActivity returns a function that reports whether a filter is active at a given time. It returns nil if the filter
 // is always active. The function looks up a Window for each event, because the Window may change.
-func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
+func (t *Table) filterActivity(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
 	}

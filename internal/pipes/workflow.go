@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Event has the properties of an event for the filters of workflows. Fields that few workflows read are functions,
-// which are called when a workflow needs them, possibly several times.
+// Event has the properties of an event that the filters of workflows read. Fields that few workflows read are
+// functions, which are called when a workflow needs them, possibly several times.
 type Event struct {
 	Incident   bool  // the status is not OK
 	Resolution bool  // the status is OK and the previous one was not
@@ -41,7 +41,7 @@ func (v *Decision) Mutator() string {
 	if v.Workflow.Mutator == "" {
 		return model.MutatorJSON
 	}
-	if model.BuiltinMutator(v.Workflow.Mutator) {
+	if model.IsBuiltinMutator(v.Workflow.Mutator) {
 		return v.Workflow.Mutator
 	}
 	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Mutator).String()
@@ -88,8 +88,8 @@ func (t *Table) Decide(ctx context.Context, ns string, pipelines []string, e *Ev
 	return list
 }
 
-// applyFilter applies one filter to an event, and notes in the decision if the filter drops the event. Built-in
-// filters need no JavaScript.
+// applyFilter applies one filter to an event, and records in the decision if the filter drops the event.
+// Built-in filters need no JavaScript.
 func (s *compiledState) applyFilter(ctx context.Context, v *Decision, name string, e *Event, now time.Time) {
 	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
 	switch name {
@@ -151,7 +151,7 @@ func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[st
 	m, ok := t.Mutator(route.Name{Namespace: ns, Name: name})
 	switch {
 	case !ok:
-		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, and the server will then send this message", mutator)
+		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, and the server will then send the notification", mutator)
 	case m.Javascript == nil:
 		return nil, m.Spec, nil
 	}

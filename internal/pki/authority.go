@@ -77,7 +77,7 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	}
 	a := &Authority{dir: dir, names: slices.Compact(slices.Sorted(slices.Values(names))), now: now, NodeLife: NodeLife}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make folder of the CA: %w", err)
+		return nil, fmt.Errorf("create the folder of the server's CA: %w", err)
 	}
 	if err := a.openCA(); err != nil {
 		return nil, err
@@ -108,8 +108,8 @@ func FolderIdentity(dir string) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
 }
 
-// Verify checks the files in a CA's folder, and returns the same error as Open would. It returns nil if the folder is
-// valid, missing or empty.
+// Verify checks the files in a CA's folder for errors, without opening the CA for use. It returns nil if the
+// folder is valid, missing or empty.
 func Verify(dir string) error {
 	for _, path := range Files(dir) {
 		if _, err := os.Stat(path); err == nil {
@@ -148,7 +148,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("%s exists, but the file of its certificate or of its key is missing, and both are needed", name)
+			return nil, nil, fmt.Errorf("%s exists, but the other file of the CA (certificate or key) is missing", name)
 		}
 	}
 	return a.makeKeyPair(caFile, caKeyFile, &x509.Certificate{
@@ -260,13 +260,13 @@ func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.server != nil && (a.isFresh(a.server.Leaf) || a.isServing() && a.now().Sub(a.failed) < renewRetry) {
+	if a.server != nil && (a.isFresh(a.server.Leaf) || a.hasValidCertificate() && a.now().Sub(a.failed) < renewRetry) {
 		return a.server, nil
 	}
 	cert, key, err := a.loadKeyPair(serverFile, serverKeyFile)
 	if err != nil || !a.isFresh(cert) {
-		if cert, key, err = a.makeServer(); err != nil {
-			if a.failed = a.now(); a.isServing() {
+		if cert, key, err = a.makeServerCertificate(); err != nil {
+			if a.failed = a.now(); a.hasValidCertificate() {
 				return a.server, nil // the disk may be full; the old one is valid until it expires
 			}
 			return nil, fmt.Errorf("make the server's certificate: %w", err)
@@ -279,13 +279,13 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 // renewRetry is the pause after a failed renewal of the server certificate.
 const renewRetry = time.Minute
 
-// isServing reports whether the authority has a server certificate that is still valid.
-func (a *Authority) isServing() bool {
+// hasValidCertificate reports whether the authority has a server certificate that is still valid.
+func (a *Authority) hasValidCertificate() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// isFresh reports whether a server certificate is valid long enough to need no renewal yet. It must have the CA's
-// signature and the right names, and less than two thirds of its life may have passed.
+// isFresh reports whether a server certificate is valid for so long that renewal can wait. It must have the
+// CA's signature and the right names, and less than two thirds of its life may have passed.
 func (a *Authority) isFresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
@@ -302,8 +302,8 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
-// makeServer creates the server's certificate and key.
-func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// makeServerCertificate creates the server's certificate and key.
+func (a *Authority) makeServerCertificate() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	t := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster server"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -318,14 +318,14 @@ func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return a.makeKeyPair(serverFile, serverKeyFile, t, serverLife)
 }
 
-// IssueNode issues the certificate of a node for a certificate request (DER). The certificate names only
+// IssueNodeCertificate issues the certificate of a node for a certificate request (DER). The certificate names only
 // muster:node:<uid>, whatever names the request has.
-func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
+func (a *Authority) IssueNodeCertificate(csr []byte, uid uuid.UUID) ([]byte, error) {
 	key, err := requestKey(csr)
 	if err != nil {
 		return nil, err
 	}
-	return a.issueNode(key, uid)
+	return a.signNodeCertificate(key, uid)
 }
 
 // requestKey returns the public key of a certificate request (DER), after checking its signature.
@@ -344,8 +344,8 @@ func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// issueNode signs a certificate for a node's public key and unique id.
-func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, error) {
+// signNodeCertificate signs a certificate for a node's public key and unique id.
+func (a *Authority) signNodeCertificate(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, error) {
 	der, err := a.signCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

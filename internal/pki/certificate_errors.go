@@ -82,12 +82,12 @@ func (s RefusedCertificate) ForAgents(err error) *model.Error {
 		WithHint("if the server lost DATA/pki, restore that folder from the backup and restart the server; to move this machine to the other server: muster-agent reset-identity, then join with a token of that server; else correct --server")
 }
 
-// errOtherServer is the cause of errors from explainToJoining.
+// errOtherServer is the cause of errors from explainToJoiningMachine.
 var errOtherServer = errors.New("another server")
 
-// explainToJoining explains to a machine that wants to join why the server's certificate is refused. The machine joins
+// explainToJoiningMachine explains to a machine that wants to join why the server's certificate is refused. The machine joins
 // by a join token or a CA sum.
-func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.Error {
+func (s RefusedCertificate) explainToJoiningMachine(chain []*x509.Certificate) *model.Error {
 	whose, ours := issuerOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
 	e := s.explainForeignServer(whose)
 	if ours {

@@ -44,18 +44,18 @@ type EnrolRequest struct {
 
 // EnrolAnswer is the server's answer to a joining machine, with the certificate and id of its node
 type EnrolAnswer struct {
-	Node        uuid.UUID `json:"node"`
-	Name        string    `json:"name"`
-	Namespace   string    `json:"namespace"`
-	Certificate []byte    `json:"certificate"` // PEM
-	CA          []byte    `json:"ca"`          // PEM
-	ServerKey   []byte    `json:"serverKey"`   // Ed25519 public key that signs assignments
-	Servers     []string  `json:"servers"`
-	Pending     *Pending  `json:"pending,omitempty"` // set alone: a person has to decide
+	Node        uuid.UUID         `json:"node"`
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	Certificate []byte            `json:"certificate"` // PEM
+	CA          []byte            `json:"ca"`          // PEM
+	ServerKey   []byte            `json:"serverKey"`   // Ed25519 public key that signs assignments
+	Servers     []string          `json:"servers"`
+	Pending     *PendingEnrolment `json:"pending,omitempty"` // set alone: a person has to decide
 }
 
-// Pending is the server's answer to a joining machine that a person must accept first
-type Pending struct {
+// PendingEnrolment is the server's answer to a joining machine that a person must accept first
+type PendingEnrolment struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
@@ -105,17 +105,17 @@ type problemBody struct {
 }
 
 // ServeHTTP handles the HTTP request of a machine that wants to become a node.
-func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, countNoGuess) }
+func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, ignoreWrongToken) }
 
-// countNoGuess does nothing, in place of the function that counts wrong join tokens.
-func countNoGuess(string) error { return nil }
+// ignoreWrongToken does nothing, in place of the function that counts wrong join tokens.
+func ignoreWrongToken(string) error { return nil }
 
 // Serve reads one machine's request to join, and answers with a certificate or a reason. An unknown token may be a
 // guess: Serve then calls guessed with its id, and answers with the error that guessed returns. An expired or used
 // token is no guess.
 func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(tokenID string) error) {
 	var request EnrolRequest
-	_ = serveRequest(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
+	_ = serveRequest(w, r, "enrolment", maxEnrol, &request, func() (any, *PendingEnrolment, error) {
 		leave, err := e.admitRequest(r.Context())
 		if err != nil {
 			return nil, nil, err
@@ -132,9 +132,9 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(to
 
 // serveRequest reads a request of limited length, calls the function do, and writes the answer or the error. name is
 // the request in messages.
-func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
+func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *PendingEnrolment, err error)) error {
 	var answer any
-	var pending *Pending
+	var pending *PendingEnrolment
 	err := error(model.Errorf(model.Invalid, "send the %s request by POST", name))
 	if r.Method == http.MethodPost {
 		// The machine is not authenticated yet, so it gets little time.
@@ -175,8 +175,8 @@ func writeRefusal(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// admitRequest asks the configured function Admit whether the request may proceed now. Without that function every
-// request proceeds.
+// admitRequest asks the configured function Admit whether the server may process the request now. Without that
+// function every request proceeds.
 func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
@@ -196,7 +196,7 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	node, ok := e.Registrar.NodeOfKey(key)
 	switch withToken := len(request.Secret) > 0; {
 	case !ok && !withToken:
-		return e.waitForPerson(key, request)
+		return e.storeJoinRequest(key, request)
 	case !ok:
 		node, err = e.admitByToken(ctx, key, request)
 	case withToken:
@@ -205,7 +205,7 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	if err != nil {
 		return EnrolAnswer{}, err
 	}
-	cert, err := e.Authority.issueNode(public, node.UID)
+	cert, err := e.Authority.signNodeCertificate(public, node.UID)
 	if err != nil {
 		return EnrolAnswer{}, err
 	}
@@ -244,9 +244,9 @@ func isNumberedName(name, wanted string) bool {
 	return ok && err == nil
 }
 
-// waitForPerson stores a join request without a token, until a person accepts the machine. It refuses a key that a
+// storeJoinRequest stores a join request without a token, until a person accepts the machine. It refuses a key that a
 // person has refused.
-func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer, error) {
+func (e *Enroller) storeJoinRequest(key string, request EnrolRequest) (EnrolAnswer, error) {
 	if err := e.Registrar.RefuseKey(key); err != nil {
 		return EnrolAnswer{}, err
 	}
@@ -256,7 +256,7 @@ func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer,
 	}
 	request.CSR = nil
 	again, err := e.Pending(key, request)
-	return EnrolAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, err
+	return EnrolAnswer{Pending: &PendingEnrolment{AgainMs: again.Milliseconds()}}, err
 }
 
 // admitByToken makes a machine with a valid join token a node, and issues its certificate. A valid token overrides an
@@ -302,12 +302,12 @@ type RenewRequest struct {
 
 // RenewAnswer is the server's answer to a renewal, with the new certificate.
 type RenewAnswer struct {
-	Certificate []byte   `json:"certificate,omitempty"` // PEM
-	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
+	Certificate []byte            `json:"certificate,omitempty"` // PEM
+	Pending     *PendingEnrolment `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
 }
 
-// LostNode describes a node with a valid certificate that the server's data no longer contains. The cause is the
-// restore of an old backup.
+// LostNode is a node missing from the server's database although the node's certificate is still valid. The
+// cause is the restore of an old backup.
 type LostNode struct {
 	UID       uuid.UUID
 	Certified time.Time // issue time of the certificate
@@ -328,12 +328,12 @@ const (
 	RenewFailed    = "failed" // fault of the server, or too many at once
 )
 
-// ServeRenewal answers one renewal request and returns its outcome as a word for metrics. For a certificate without
-// its proof it calls guessed, and answers with the error that guessed returns.
+// ServeRenewal answers one renewal request, and returns the outcome as a label for metrics. For a certificate
+// without its proof it calls guessed, and answers with the error that guessed returns.
 func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request, guessed func(string) error) (outcome string) {
 	var request RenewRequest
 	outcome = RenewMalformed
-	_ = serveRequest(w, r, "renewal", maxRenew, &request, func() (any, *Pending, error) {
+	_ = serveRequest(w, r, "renewal", maxRenew, &request, func() (any, *PendingEnrolment, error) {
 		leave, err := e.admitRequest(r.Context())
 		if err != nil {
 			outcome = RenewFailed
@@ -363,8 +363,8 @@ const (
 	HintAccept = "the agent asks to return by itself; on the server: muster node list --pending; muster node accept NAME; if the list does not have it, " + HintJoinAgain
 )
 
-// Renew issues a new certificate for a node's key on proof of that key. An expired certificate is renewed too, because
-// machines are switched off for months. The error for a former node has the reason.
+// Renew issues a new certificate to a node that proves possession of its private key. An expired certificate is
+// renewed too, because machines are switched off for months. The error for a former node has the reason.
 func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	cert, err := x509.ParseCertificate(request.Certificate)
 	if err != nil {
@@ -391,7 +391,7 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			return RenewAnswer{}, RenewBarred, err
 		}
 		if !ok && request.Return != nil && e.Pending != nil && !tooOld && e.Registrar.UnknownNode(uid) {
-			return e.waitForReturn(key, uid, cert, *request.Return)
+			return e.storeReturnRequest(key, uid, cert, *request.Return)
 		}
 		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "node %s with this machine's key does not exist on the server", uid).
 			WithHint("if the node was deleted, or the server requires a token (--pending), join again; %s", HintJoinAgain)
@@ -401,7 +401,7 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), RenewableFor/(24*time.Hour)).
 			WithHint("on the server: muster node replace %s; %s", node.Name, HintRunJoinLine)
 	}
-	made, err := e.Authority.issueNode(public, uid)
+	made, err := e.Authority.signNodeCertificate(public, uid)
 	if err != nil {
 		return RenewAnswer{}, RenewFailed, err
 	}
@@ -411,16 +411,16 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// waitForReturn stores the request of a node that the server has lost, until a person accepts the machine. The machine
-// has a valid certificate, but the server's data lacks its node.
-func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
+// storeReturnRequest stores the join request of a node missing from the database, until a person accepts the
+// machine. The machine has a valid certificate, but the server's data lacks its node.
+func (e *Enroller) storeReturnRequest(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
 	request.Returns = &LostNode{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
 	again, err := e.Pending(key, request)
 	if err != nil {
 		return RenewAnswer{}, RenewFailed, err
 	}
-	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
+	return RenewAnswer{Pending: &PendingEnrolment{AgainMs: again.Milliseconds()}}, RenewPending, nil
 }
 
 // RenewAt returns the time at which the certificate is due for renewal. It is after two thirds of its lifetime, plus a
@@ -434,7 +434,7 @@ func RenewAt(id *Identity) time.Time {
 	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
 }
 
-// Lifetime returns how long the certificate in an agent's identity is valid in all
+// Lifetime returns the total validity period of the certificate in an agent's identity.
 func Lifetime(id *Identity) time.Duration {
 	cert := id.Certificate.Leaf
 	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))

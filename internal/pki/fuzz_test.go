@@ -20,7 +20,7 @@ func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	a := openAuthority(f, f.TempDir(), nil, "127.0.0.1")
 	key, csr := machineKey(f)
 	uid := uuid.New()
-	cert, err := a.IssueNode(csr, uid)
+	cert, err := a.IssueNodeCertificate(csr, uid)
 	testenv.NoError(f, err)
 	pem, err := keyPEM(key)
 	testenv.NoError(f, err)

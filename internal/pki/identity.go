@@ -101,10 +101,11 @@ func (s *storedIdentity) identity() (*Identity, error) {
 	}, nil
 }
 
-// ValidAt returns the time at which to check a server certificate, even if the machine's clock is slow. It is now, or
-// the issue time of the certificate if the clock is earlier and thus wrong. A machine without a battery clock boots in
-// 1970 and must reach the server all the same; expired certificates stay expired.
-func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
+// VerificationTime returns the time for the check of a server certificate, corrected if the machine's clock is
+// slow. It is now, or the issue time of the certificate if the clock is earlier and thus wrong. A machine
+// without a battery clock boots in 1970 and must reach the server all the same; expired certificates stay
+// expired.
+func VerificationTime(now time.Time, cert *x509.Certificate) time.Time {
 	if now.Before(cert.NotBefore) {
 		return cert.NotBefore
 	}
@@ -159,11 +160,11 @@ type JoinState struct {
 // LoadJoinState reads the key and the CA of a machine that waits to be accepted. The error is fs.ErrNotExist if the
 // folder has none.
 func LoadJoinState(stateDir string) (*JoinState, error) {
-	return loadState(stateDir, JoiningFile, "", decodeJoining)
+	return loadState(stateDir, JoiningFile, "", decodeJoinState)
 }
 
-// decodeJoining decodes the stored JoinState of a machine that waits to be accepted
-func decodeJoining(data []byte) (*JoinState, error) {
+// decodeJoinState decodes the stored JoinState of a machine that waits to be accepted
+func decodeJoinState(data []byte) (*JoinState, error) {
 	j := &JoinState{}
 	if err := json.Unmarshal(data, j); err != nil {
 		return nil, err
@@ -179,9 +180,9 @@ func decodeJoining(data []byte) (*JoinState, error) {
 	return j, nil
 }
 
-// openJoining returns the stored key and CA of a joining machine (JoinState), or a new key. The key is new if the
+// openJoinState returns the stored key and CA of a joining machine (JoinState), or a new key. The key is new if the
 // stored one is missing, unreadable or of another machine.
-func openJoining(dir, machine string) (*JoinState, error) {
+func openJoinState(dir, machine string) (*JoinState, error) {
 	j, err := LoadJoinState(dir)
 	if err == nil && j.Machine == machine {
 		return j, nil
@@ -242,8 +243,8 @@ func ParseSum(text string) (sum [32]byte, err error) {
 
 const sumPrefix = "sha256:"
 
-// SumText formats a SHA-256 sum as text, with the prefix "sha256:".
-func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
+// FormatSum formats a SHA-256 sum as text, with the prefix "sha256:".
+func FormatSum(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
 
 // Fingerprint identifies a machine's public key by its SHA-256, as 64 hexadecimal digits. The SHA-256 is that of the
 // SubjectPublicKeyInfo (DER). A node's row stores it (model.NodeSpec.Key). It is empty for a key that no certificate
@@ -256,7 +257,7 @@ func Fingerprint(key crypto.PublicKey) string {
 	return fingerprint(der)
 }
 
-// FingerprintOf returns the SHA-256 of the key in a certificate, as Fingerprint does.
+// FingerprintOf returns the fingerprint (SHA-256) of the public key in a certificate.
 func FingerprintOf(cert *x509.Certificate) string { return fingerprint(cert.RawSubjectPublicKeyInfo) }
 
 // fingerprint returns the SHA-256 of a public key (SubjectPublicKeyInfo) in hexadecimal digits.

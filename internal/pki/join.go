@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EnrolConfig is a function that opens a network connection to a server, for example through a proxy
+// EnrolConfig has the settings with which a machine enrols, such as join token and state folder.
 type EnrolConfig struct {
 	// Token has the servers, the trusted CA and the secret. Without a secret a person has to accept
 	// the machine; without a CA the machine trusts the first one that it sees, for good.
@@ -62,7 +62,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		cfg.Now = time.Now
 	}
 	t := cfg.Token
-	j, err := openJoining(cfg.StateDir, cfg.Request.MachineID)
+	j, err := openJoinState(cfg.StateDir, cfg.Request.MachineID)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		if t.CA != ([32]byte{}) {
 			return nil
 		}
-		t.CA, j.CA = ca, SumText(ca)
+		t.CA, j.CA = ca, FormatSum(ca)
 		if cfg.Trusted != nil {
 			cfg.Trusted(ca)
 		}
@@ -128,7 +128,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 			failed = append(failed, answered)
 			continue
 		}
-		failed = append(failed, fmt.Errorf("join at %s: %w", address, err))
+		failed = append(failed, fmt.Errorf("join the server at %s: %w", address, err))
 	}
 	if another != nil {
 		if failed = append(failed, another); len(failed) == 1 {
@@ -158,7 +158,7 @@ func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) e
 				roots := x509.NewCertPool()
 				roots.AddCert(ca)
 				leaf := state.PeerCertificates[0]
-				if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(shown.Now, leaf)}); err != nil {
+				if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: VerificationTime(shown.Now, leaf)}); err != nil {
 					if e := shown.explainWrongClock(err); e != nil {
 						return e
 					}
@@ -166,7 +166,7 @@ func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) e
 				}
 				return trust(whose)
 			}
-			return shown.explainToJoining(state.PeerCertificates)
+			return shown.explainToJoiningMachine(state.PeerCertificates)
 		},
 	}
 }
@@ -281,7 +281,7 @@ func (id *Identity) serverTLS(address string, now func() time.Time) *tls.Config 
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			leaf := state.PeerCertificates[0]
-			at := ValidAt(now(), leaf)
+			at := VerificationTime(now(), leaf)
 			_, err := leaf.Verify(x509.VerifyOptions{Roots: id.CA, CurrentTime: at})
 			if err == nil {
 				return nil
@@ -304,11 +304,11 @@ func (id *Identity) readRenewal(dir, address string, data []byte) (*Identity, er
 	if answer.Pending != nil {
 		return nil, &PendingError{address, FingerprintOf(id.Certificate.Leaf), time.Duration(answer.Pending.AgainMs) * time.Millisecond}
 	}
-	return id.storeRenewed(dir, &answer)
+	return id.storeRenewedCertificate(dir, &answer)
 }
 
-// storeRenewed verifies the server's answer to a renewal and replaces the certificate in the identity file
-func (id *Identity) storeRenewed(dir string, answer *RenewAnswer) (*Identity, error) {
+// storeRenewedCertificate verifies the server's answer to a renewal and replaces the certificate in the identity file
+func (id *Identity) storeRenewedCertificate(dir string, answer *RenewAnswer) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	kept, err := os.ReadFile(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func (m *memoryTokens) use(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.rows[id]
-	if err := t.Exhausted(); err != nil {
+	if err := t.CheckUses(); err != nil {
 		return err
 	}
 	t.Uses++
@@ -69,7 +69,7 @@ func (r *memoryRegistrar) NodeOfKey(key string) (Member, bool) {
 	return m, ok
 }
 
-// RefuseKey returns the error with which the test wants keys to be refused.
+// RefuseKey returns the error that the test has set for machines with refused keys, or nil.
 func (r *memoryRegistrar) RefuseKey(string) error { return r.keyRefusal }
 
 // UnknownNode returns true if the test pretends that the server has lost its nodes
@@ -194,9 +194,9 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfOtherNodeIsRefusedToNode lets an enrolled machine present another node's join token, and expects a
+// TestNodeCannotUseTokenOfOtherNode lets an enrolled machine present another node's join token, and expects a
 // refusal. The token is not used up. A token for its own node is accepted.
-func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
+func TestNodeCannotUseTokenOfOtherNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
 	key, csr := machineKey(t)
@@ -286,9 +286,9 @@ func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServerHasCAFindsServerByCASum expects a client to identify a server by the hash of its CA. The client sends
+// TestServerHasCAComparesCAHash expects a client to identify a server by the hash of its CA. The client sends
 // nothing before that.
-func TestServerHasCAFindsServerByCASum(t *testing.T) {
+func TestServerHasCAComparesCAHash(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil, "127.0.0.1"), openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	_, _, addr := serveEnrolment(t, a)
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func enrolMember(t testing.TB, a *Authority, nodes *memoryRegistrar, dir string)
 	key, _ := machineKey(t)
 	m, err := nodes.Register(t.Context(), Fingerprint(&key.PublicKey), JoinToken{Namespace: "default"}, EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
-	cert, err := a.issueNode(&key.PublicKey, m.UID)
+	cert, err := a.signNodeCertificate(&key.PublicKey, m.UID)
 	testenv.NoError(t, err)
 	pem, err := keyPEM(key)
 	testenv.NoError(t, err)
@@ -42,7 +42,7 @@ func enrolMember(t testing.TB, a *Authority, nodes *memoryRegistrar, dir string)
 // serveRenewals serves renewals over TLS with the authority's own certificate.
 func serveRenewals(t *testing.T, r *Enroller) (address string, outcomes map[string]int) {
 	outcomes = map[string]int{}
-	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q, countNoGuess)]++ })), outcomes
+	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q, ignoreWrongToken)]++ })), outcomes
 }
 
 // TestRenewKeepsKey renews certificates before and after expiry, and expects the same key. Renewal works up to a year
@@ -111,9 +111,9 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 		}
 		return r
 	}
-	foreign, _ := other.IssueNode(request(nil).CSR, id.Node)
+	foreign, _ := other.IssueNodeCertificate(request(nil).CSR, id.Node)
 	block, _ := pem.Decode(foreign)
-	otherNode, _ := a.IssueNode(request(nil).CSR, uuid.New())
+	otherNode, _ := a.IssueNodeCertificate(request(nil).CSR, uuid.New())
 	stray, _ := pem.Decode(otherNode)
 	_, csr := machineKey(t)
 	gone := model.Errorf(model.Forbidden, "node web01 was retired").WithHint("muster node token")
@@ -151,8 +151,8 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPersonDecidesAboutLostNode lets an unknown machine with a valid certificate join, and expects a person to
-// decide. An accepted node keeps its id.
+// TestPersonDecidesAboutLostNode renews the certificate of a lost node, and expects the server to wait for a
+// person's decision. An accepted node keeps its id.
 func TestPersonDecidesAboutLostNode(t *testing.T) {
 	clock, dir, nodes := time.Now(), t.TempDir(), &memoryRegistrar{}
 	now := func() time.Time { return clock }
@@ -232,8 +232,8 @@ func TestRenewalsAreSpread(t *testing.T) {
 	}
 }
 
-// TestServerCertificateOnFullDisk renews the server certificate on a full disk, and expects the old one to stay in
-// use. It stays until it expires.
+// TestServerCertificateOnFullDisk renews the server certificate on a full disk, and expects the old certificate
+// to stay in use. It stays until it expires.
 func TestServerCertificateOnFullDisk(t *testing.T) {
 	dir, clock := t.TempDir(), time.Now()
 	a := openAuthority(t, dir, func() time.Time { return clock }, "127.0.0.1")
@@ -270,7 +270,7 @@ func FuzzRenew(f *testing.F) {
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := httptest.NewRecorder()
-		outcome := (&Enroller{Authority: a, Registrar: nodes}).ServeRenewal(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))), countNoGuess)
+		outcome := (&Enroller{Authority: a, Registrar: nodes}).ServeRenewal(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))), ignoreWrongToken)
 		if (w.Code == http.StatusOK) != (outcome == Renewed) || w.Code >= 500 {
 			t.Fatalf("%d %s %s", w.Code, outcome, w.Body)
 		}

@@ -127,11 +127,11 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
 			WithHint("on the server, create a new token: muster node token")
 	}
-	return t.Exhausted()
+	return t.CheckUses()
 }
 
-// Exhausted returns an error if the token has no uses left.
-func (t *JoinToken) Exhausted() error {
+// CheckUses returns an error if the token has no uses left.
+func (t *JoinToken) CheckUses() error {
 	if t.MaxUses > 0 && t.Uses >= t.MaxUses {
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
 			WithHint("on the server, create a new token: muster node token")

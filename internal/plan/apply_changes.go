@@ -26,7 +26,7 @@ type recomputation struct {
 	groups         map[directory.GroupID]bool   // groups whose members have to be computed
 	units          map[model.UnitID]bool        // units whose nodes have to be computed
 	redefined      map[model.UnitID]*unit       // the unit before its body changed; nil: only its proxy nodes changed
-	revalued       []propertyPlace              // places of properties whose value changed
+	revalued       []declarationKey             // places of properties whose value changed
 	moved          *roaring.Bitmap              // nodes that move between two bodies of a unit, or whose directives change their precedence
 	overruled      map[string][2][]model.UnitID // results of overrule by the ids of the units
 	changedProxies []model.UnitID               // units of nodes that became proxy nodes or are proxy nodes no more
@@ -96,7 +96,7 @@ func (f *fleet) apply(edits []definitionEdit, changed *roaring.Bitmap) *recomput
 		n := f.nodes[model.NodeID(id)]
 		f.assignUnits(p, n, selectingUnits(n.units))
 	}
-	p.dropUnmoved(f)
+	p.dropUnchanged(f)
 	p.steps.lap("units of nodes")
 	p.build.Or(p.nodes)
 	for _, place := range p.revalued {
@@ -116,7 +116,7 @@ func (f *fleet) apply(edits []definitionEdit, changed *roaring.Bitmap) *recomput
 		}
 	}
 	p.placed = p.build.Clone()
-	f.skipProxies(p)
+	f.dropProxyNodes(p)
 	p.steps.lap("affected nodes")
 	return p
 }
@@ -144,7 +144,8 @@ func (p *recomputation) deletedNodes() map[model.NodeID]uuid.UUID {
 	return deleted
 }
 
-// bitmapIDs iterates over the ids in a bitmap, which may change meanwhile. So the loop may change the bitmap.
+// bitmapIDs iterates over the ids in a bitmap, also if the bitmap changes during the iteration. So the loop may
+// change the bitmap.
 func bitmapIDs(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
@@ -177,17 +178,17 @@ func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 			f.namespaces[new.Name] = new
 		}
 		if was != is {
-			p.revalued = append(p.revalued, propertyPlace{model.NodeModeProperty, scope{level: namespaceLevel, ns: def.Name}})
+			p.revalued = append(p.revalued, declarationKey{model.NodeModeProperty, scope{level: namespaceLevel, ns: def.Name}})
 		}
 	case *resourceDef:
-		if delete(f.resources, def.Resource); e.new != nil {
-			f.resources[def.Resource] = def
+		if delete(f.resources, def.ResourceKey); e.new != nil {
+			f.resources[def.ResourceKey] = def
 		}
 	}
 }
 
-// newestDefinition returns the compiled form of a resource after an edit, or its old form after a removal. For a
-// removed resource it returns the compiled resource before the edit.
+// newestDefinition returns the new compiled form of an edited resource, or the old form of a removed resource.
+// For a removed resource it returns the compiled resource before the edit.
 func newestDefinition(a, b any) any {
 	if a != nil {
 		return a
@@ -201,7 +202,7 @@ func oldDefinition[D any](e definitionEdit) D { d, _ := e.old.(D); return d }
 // newDefinition returns the compiled form of a resource after its edit. It returns nil if the form is not of type D.
 func newDefinition[D any](e definitionEdit) D { d, _ := e.new.(D); return d }
 
-// defineNode replaces the definition of a node, and notes that its groups and checks must be recomputed.
+// defineNode replaces the definition of a node, and queues its groups and checks for recomputation.
 func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	if old != nil {
 		id := uint32(old.ID)
@@ -280,14 +281,14 @@ func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 	p.deleted = append(p.deleted, n)
 }
 
-// defineGroup replaces the definition of a group, and notes that its members and checks must be recomputed.
+// defineGroup replaces the definition of a group, and queues its members and checks for recomputation.
 func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *groupDef) {
 	g := f.group(id)
 	g.def = new
 	var before, after targets
 	if old != nil {
 		before = *old.targets
-		f.changeDependents(before, func(u *dependents) { u.groups = remove(u.groups, id) })
+		f.updateDependents(before, func(u *dependents) { u.groups = remove(u.groups, id) })
 		for _, child := range before.groups {
 			f.group(child).parents = remove(f.group(child).parents, id)
 		}
@@ -295,14 +296,14 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 	if new != nil {
 		after = *new.targets
 		p.fresh = append(p.fresh, f.conditions.acquire(after.conditions())...)
-		f.changeDependents(after, func(u *dependents) { u.groups = insert(u.groups, id) })
+		f.updateDependents(after, func(u *dependents) { u.groups = insert(u.groups, id) })
 		for _, child := range after.groups {
 			f.group(child).parents = insert(f.group(child).parents, id)
 		}
 	}
 	f.conditions.release(before.conditions())
 	p.groups[id], p.regrouped[id] = true, true
-	p.retrustGroup(f, id, old, new)
+	p.recheckGroupTrust(f, id, old, new)
 	if (old != nil && old.trusted) != (new != nil && new.trusted) {
 		for _, parent := range g.parents { // a trusted parent contains trusted groups only
 			p.groups[parent] = true
@@ -313,12 +314,12 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 			continue
 		}
 		for _, v := range def.properties {
-			f.updatePropertyUsers(p, propertyPlace{v.name, scope{level: groupLevel, group: id}}, 0)
+			f.updatePropertyUsers(p, declarationKey{v.name, scope{level: groupLevel, group: id}}, 0)
 		}
 	}
 }
 
-// defineUnit replaces the definition of a check, and notes that its nodes must be recomputed.
+// defineUnit replaces the definition of a check, and queues the check's nodes for recomputation.
 func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	u := f.units[id]
 	p.before[id] = old
@@ -327,7 +328,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 			f.properties.readers[name] = remove(f.properties.readers[name], id)
 		}
 		for _, t := range old.targetLists() {
-			f.changeDependents(*t, func(u *dependents) { u.units = remove(u.units, id) })
+			f.updateDependents(*t, func(u *dependents) { u.units = remove(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = remove(f.group(g).units, id)
 			}
@@ -343,7 +344,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 		}
 		for _, t := range new.targetLists() {
 			p.fresh = append(p.fresh, f.conditions.acquire(t.conditions())...)
-			f.changeDependents(*t, func(u *dependents) { u.units = insert(u.units, id) })
+			f.updateDependents(*t, func(u *dependents) { u.units = insert(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = insert(f.group(g).units, id)
 			}
@@ -357,13 +358,13 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	if old == nil || new == nil {
 		return
 	}
-	p.retrustUnit(f, id, old, new)
+	p.recheckUnitTrust(f, id, old, new)
 	if old.definition != new.definition || old.next != new.next {
 		p.redefined[id] = old
 	}
 	if old.next != nil || new.next != nil {
 		for n := range bitmapIDs(u.nodes.Bitmap) {
-			if at := f.nodes[model.NodeID(n)]; at.units.runsSecondBody(id) != new.runsSecondBody(at) {
+			if at := f.nodes[model.NodeID(n)]; at.units.runsNewVersion(id) != new.runsNewVersion(at) {
 				p.moved.Add(n)
 			}
 		}
@@ -381,10 +382,10 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	}
 }
 
-// changeDependents adds or removes a group or check at every node and condition that its targets name. A dependent is
-// a group or check with these targets; change adds it to the dependents or removes it. The conditions must be
-// acquired.
-func (f *fleet) changeDependents(t targets, change func(*dependents)) {
+// updateDependents updates, for each node and condition in a resource's targets, the list of dependent groups
+// and checks. A dependent is a group or check with these targets; change adds it to the dependents or removes
+// it. The conditions must be acquired.
+func (f *fleet) updateDependents(t targets, change func(*dependents)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]
 		if u == nil {

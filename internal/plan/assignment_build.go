@@ -37,7 +37,7 @@ func (f *fleet) build(p *recomputation, generation wire.Generation) []model.Node
 		if n.excess > 0 {
 			p.oversized = append(p.oversized, oversizedReason(n, full))
 		}
-		made := b.fitting(n, full)
+		made := b.trimToLimit(n, full)
 		made.refs++
 		same := n.content != nil && n.content.Hash == made.Hash
 		n.dropContent()
@@ -55,8 +55,8 @@ func (f *fleet) build(p *recomputation, generation wire.Generation) []model.Node
 	return changed
 }
 
-// dropContent releases the compiled checks and property values that a node shares with other nodes. Several nodes
-// share one content of assignments.
+// dropContent releases the node's references to compiled checks and property values shared with other nodes.
+// Several nodes share one content of assignments.
 func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -66,10 +66,10 @@ func (n *node) dropContent() {
 	}
 }
 
-// compareAssignments returns the nodes whose assignment (checks and property values) build would change, and changes
-// none. The caller discards the contents that no node uses. It fails if a node would get an assignment that exceeds the limit and is larger than the node's present
-// one.
-func (b *builder) compareAssignments() (nodes []model.NodeID, err error) {
+// changedAssignments returns the nodes whose assignments a build would change, without making the changes. The
+// caller discards the contents that no node uses. It fails if a node would get an assignment that exceeds the
+// limit and is larger than the node's present one.
+func (b *builder) changedAssignments() (nodes []model.NodeID, err error) {
 	var large []string
 	for id := range bitmapIDs(b.p.build) {
 		n := b.f.nodes[model.NodeID(id)]
@@ -77,7 +77,7 @@ func (b *builder) compareAssignments() (nodes []model.NodeID, err error) {
 		if over := full.bytesOverLimit(); over > n.excess {
 			large = append(large, oversizedReason(n, full))
 		}
-		if n.content == nil || n.content.Hash != b.fitting(n, full).Hash {
+		if n.content == nil || n.content.Hash != b.trimToLimit(n, full).Hash {
 			nodes = append(nodes, n.def.ID)
 		}
 	}
@@ -122,7 +122,7 @@ func (b *builder) contentOf(n *node, c *compiledSet) *content {
 	}
 	made := &content{
 		compiledSet: c, key: key, propertiesHash: hash, size: c.size,
-		Content: directory.Content{Hash: wire.JoinHashes(c.hash, hash), Definitions: c.definitions, Properties: properties, Proxied: c.proxied},
+		SharedContent: directory.SharedContent{Hash: wire.JoinHashes(c.hash, hash), Definitions: c.definitions, Properties: properties, Proxied: c.proxied},
 	}
 	for i := range properties {
 		made.size += wire.PropertySize(&properties[i])
@@ -167,10 +167,10 @@ func (b *builder) compose(s *unitSet, leftOut ...model.UnitID) *compiledSet {
 			continue
 		}
 		def := b.f.units[id].def
-		body := def.bodyOn(s)
+		body := def.bodyFor(s)
 		c.definitions = append(c.definitions, body.definition)
 		c.size += wire.DefinitionSize(body.size)
-		c.enforces = c.enforces || trustOf(b.f).mayEnforce(def)
+		c.enforces = c.enforces || newTrustRules(b.f).mayEnforce(def)
 		if def.proxies == nil || body.definition.AsCheck().OwnEntity {
 			c.names = append(c.names, body.properties...)
 		}
@@ -179,8 +179,8 @@ func (b *builder) compose(s *unitSet, leftOut ...model.UnitID) *compiledSet {
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
 	c.proxied = b.proxyTargets(s, leftOut, c.definitions)
-	c.size += c.proxied.Wire().Size()
-	c.hash = wire.DefinitionsHash(c.definitions, c.proxied.Wire())
+	c.size += c.proxied.ToWire().Size()
+	c.hash = wire.DefinitionsHash(c.definitions, c.proxied.ToWire())
 	return c
 }
 
@@ -201,8 +201,8 @@ func (b *builder) updateCompiledSet(s *unitSet) *compiledSet {
 		if was == nil || was.proxies != nil || unit.proxies != nil {
 			return nil
 		}
-		before, now := was.bodyOn(s), unit.bodyOn(s)
-		c.enforces = c.enforces || trustOf(b.f).mayEnforce(unit)
+		before, now := was.bodyFor(s), unit.bodyFor(s)
+		c.enforces = c.enforces || newTrustRules(b.f).mayEnforce(unit)
 		if !slices.Equal(before.properties, now.properties) {
 			return nil
 		}
@@ -251,10 +251,10 @@ func propertiesKey(list []wire.Property) string {
 // changed labels and facts of machines also bring checks to nodes, and nobody can refuse those. Then the largest units are
 // left out until the rest fits: each is a fault of the node, and the reason is logged, counted and listed by Oversized.
 
-// fitting returns as much of a node's assignment as fits the size limit, without its largest checks. The largest
-// checks and other units are left out. Nodes with the same content share it. Each turn leaves out as many units as
-// seem to suffice, and at least twice as many units as the turn before.
-func (b *builder) fitting(n *node, full *content) *content {
+// trimToLimit reduces the content of a node's assignment to the size limit by leaving out the largest checks.
+// The largest checks and other units are left out. Nodes with the same content share it. Each turn leaves out
+// as many units as seem to suffice, and at least twice as many units as the turn before.
+func (b *builder) trimToLimit(n *node, full *content) *content {
 	if full.fitting != nil || full.bytesOverLimit() == 0 {
 		return cmp.Or(full.fitting, full)
 	}
@@ -262,7 +262,7 @@ func (b *builder) fitting(n *node, full *content) *content {
 	var leftOut []model.UnitID
 	full.fitting = full
 	for least := 1; full.fitting.bytesOverLimit() > 0 && len(rest) > 0; least *= 2 {
-		weights, tooMany := b.unitWeights(n, full.fitting, rest)
+		weights, tooMany := b.unitSizes(n, full.fitting, rest)
 		slices.SortStableFunc(rest, func(x, y model.UnitID) int { return cmp.Compare(weights[x], weights[y]) })
 		over := full.fitting.bytesOverLimit()
 		for count := 0; (over > 0 || count < least) && len(rest) > 0; count++ {
@@ -282,11 +282,11 @@ func (b *builder) fitting(n *node, full *content) *content {
 	return full.fitting
 }
 
-// unitWeights estimates how many bytes each check or directive adds to a node's assignment. The weight includes the
+// unitSizes estimates how many bytes each check or directive adds to a node's assignment. The weight includes the
 // properties that it reads and the proxy nodes that it names. While a proxy node is too large, only the properties
 // count that a unit reads of this one. A Waiver has no weight: without it, an agent would repair the components that
 // it excuses. tooMany reports that the number of definitions, properties or proxy nodes exceeds a limit, and no size.
-func (b *builder) unitWeights(n *node, c *content, units []model.UnitID) (weights map[model.UnitID]int, tooMany bool) {
+func (b *builder) unitSizes(n *node, c *content, units []model.UnitID) (weights map[model.UnitID]int, tooMany bool) {
 	properties := propertySizes(c.Properties)
 	proxies, large := map[model.NodeID]int{}, map[model.NodeID]map[string]int{}
 	if c.proxied != nil {
@@ -300,7 +300,7 @@ func (b *builder) unitWeights(n *node, c *content, units []model.UnitID) (weight
 	weights = map[model.UnitID]int{}
 	for _, id := range units {
 		u := b.f.units[id]
-		body := u.def.bodyOn(n.units)
+		body := u.def.bodyFor(n.units)
 		if body.definition.AsWaiver() != nil {
 			continue
 		}
@@ -387,9 +387,9 @@ func oversizedError(nodes []string) error {
 		WithHint("move long texts to files on the nodes, or run fewer checks on one node")
 }
 
-// Oversized returns the nodes with an assignment above the size limit, each with the reason. An assignment has all
+// OversizedNodes returns the nodes with an assignment above the size limit, each with the reason. An assignment has all
 // compiled checks of a node. The list has at most `most` nodes.
-func (i *Inspector) Oversized(most int) (list []string) {
+func (i *Inspector) OversizedNodes(most int) (list []string) {
 	none := false
 	if i.withFleet(func(f inspection) { none = f.oversized == 0 }); none {
 		return nil

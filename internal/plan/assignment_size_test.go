@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// preview previews the write of one resource, and returns the error
+// preview previews the write of one resource, and returns the error of the preview.
 func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, err := h.p.Preview(h.t.Context(), []intent.Write{{
@@ -29,9 +29,9 @@ func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 // longText returns a text of n bytes, to fill an assignment in a test.
 func longText(n int) string { return ": " + strings.Repeat("x", n) }
 
-// TestAssignmentHasALimit makes the assignment of a node too large, and expects the change to be refused. The error
+// TestAssignmentHasSizeLimit makes the assignment of a node too large, and expects the change to be refused. The error
 // names node, size and cause.
-func TestAssignmentHasALimit(t *testing.T) {
+func TestAssignmentHasSizeLimit(t *testing.T) {
 	h := newTestPlanner(t)
 	web := h.node("web01", nil, "web")
 	h.node("db01", nil)
@@ -39,7 +39,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	for i := range 272 {
 		h.apply("Check", "default", fmt.Sprintf("c%d", i), nil, commandCheck(longText(60<<10), targets))
 	}
-	before := h.p.directory.For(web)
+	before := h.p.directory.AssignmentOf(web)
 	err := h.preview("Check", "last", commandCheck(longText(63<<10), targets))
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
@@ -56,13 +56,13 @@ func TestAssignmentHasALimit(t *testing.T) {
 	// A machine's label brings a check that nobody can refuse: the check is left out.
 	h.apply("Check", "default", "by-label", nil, commandCheck(longText(63<<10), &model.Targets{Where: `node.labels.heavy == "yes"`}))
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
-	if a := h.p.directory.For(web); a == nil || a.Hash != before.Hash || len(h.changed) != 0 {
+	if a := h.p.directory.AssignmentOf(web); a == nil || a.Hash != before.Hash || len(h.changed) != 0 {
 		t.Errorf("assignment %v, changed %v", a, h.changed)
 	}
 	if faults := h.p.Inspector().NodeFaults(web); len(faults) != 1 || faults[0].Text != "check by-label is left out: with it the node's assignment would exceed 16384.0 KiB" {
 		t.Errorf("faults: %+v", faults)
 	}
-	if list := h.p.Inspector().Oversized(10); len(list) != 1 || !strings.Contains(list[0], "web01") {
+	if list := h.p.Inspector().OversizedNodes(10); len(list) != 1 || !strings.Contains(list[0], "web01") {
 		t.Errorf("oversized: %v", list)
 	}
 	// What makes it less is no new fault, what makes it more is.
@@ -73,16 +73,16 @@ func TestAssignmentHasALimit(t *testing.T) {
 		t.Errorf("larger: %v", err)
 	}
 	h.start() // a restart knows the same
-	if list := h.p.Inspector().Oversized(10); len(list) != 1 || h.p.directory.For(web) == nil || h.p.directory.For(web).Hash != before.Hash {
+	if list := h.p.Inspector().OversizedNodes(10); len(list) != 1 || h.p.directory.AssignmentOf(web) == nil || h.p.directory.AssignmentOf(web).Hash != before.Hash {
 		t.Errorf("after a restart: %v", list)
 	}
-	if a := h.p.directory.For(h.node("web02", map[string]string{"heavy": "yes"}, "web")); a == nil || a.Hash != before.Hash {
+	if a := h.p.directory.AssignmentOf(h.node("web02", map[string]string{"heavy": "yes"}, "web")); a == nil || a.Hash != before.Hash {
 		t.Errorf("a new node: %v", a)
 	}
 	h.apply("Node", "default", "web02", nil, nil)
 	h.node("web01", nil, "web")
-	if a := h.p.directory.For(web); a == nil || a.Hash != before.Hash || len(h.p.Inspector().Oversized(10)) != 0 {
-		t.Errorf("it does not come back: %v", h.p.Inspector().Oversized(10))
+	if a := h.p.directory.AssignmentOf(web); a == nil || a.Hash != before.Hash || len(h.p.Inspector().OversizedNodes(10)) != 0 {
+		t.Errorf("it does not come back: %v", h.p.Inspector().OversizedNodes(10))
 	}
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
 	h.apply("Node", "default", "web01", nil, nil)
@@ -91,13 +91,13 @@ func TestAssignmentHasALimit(t *testing.T) {
 	}
 }
 
-// TestUnitsAreLeftOutByNeed gives a node too large an assignment, and expects the largest checks to be left out. The
-// cause is too large directives, too many checks or a too large proxy node. It expects no more units to be left out of
-// the assignment than necessary, and Waivers to stay.
-func TestUnitsAreLeftOutByNeed(t *testing.T) {
+// TestLargestChecksAreLeftOut makes a node's assignment too large, and expects the largest checks to be left
+// out. The cause is too large directives, too many checks or a too large proxy node. It expects no more units
+// to be left out of the assignment than necessary, and Waivers to stay.
+func TestLargestChecksAreLeftOut(t *testing.T) {
 	heavy := &model.Targets{Where: `node.labels.heavy == "yes"`}
 	count := func(h *testPlanner, node model.NodeID) (directives, waivers, checks int) {
-		for _, c := range h.p.directory.For(node).Definitions {
+		for _, c := range h.p.directory.AssignmentOf(node).Definitions {
 			switch {
 			case c.AsWaiver() != nil:
 				waivers++
@@ -162,8 +162,8 @@ func TestUnitsAreLeftOutByNeed(t *testing.T) {
 	})
 }
 
-// longComponents returns the component names of a Waiver that is larger than all other parts of the test. It is larger
-// than all other units of the test.
+// longComponents returns 1,000 long component names for a Waiver that exceeds the size limit in a test. It is
+// larger than all other units of the test.
 func longComponents() (names []string) {
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("%0200d", i))
@@ -171,7 +171,8 @@ func longComponents() (names []string) {
 	return names
 }
 
-// TestMergedPropertiesHaveALimit sets too many or too large property values, and expects an error for each case
+// TestMergedPropertiesHaveALimit sets too many or too large properties on a node, and expects an error in each
+// case.
 func TestMergedPropertiesHaveALimit(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("n", nil, "a", "b", "c", "d", "e")
@@ -180,7 +181,7 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 		value, _ := json.Marshal(map[string]string{fmt.Sprint("k", i): strings.Repeat("v", 60<<10)})
 		h.apply("Property", "default", "p-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: value})
 	}
-	p := h.p.directory.For(node).Properties
+	p := h.p.directory.AssignmentOf(node).Properties
 	if len(p) != 1 || p[0].Value != nil || !strings.Contains(p[0].Error, "the limit is 262144") {
 		t.Fatalf("%s %.200s", p[0].Error, p[0].Value)
 	}
@@ -188,7 +189,7 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 	for i, group := range []string{"a", "b"} {
 		h.apply("Property", "default", "q-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: json.RawMessage(fmt.Sprintf(`{"%s":%d}`, key, i))})
 	}
-	for _, p := range h.p.directory.For(node).Properties {
+	for _, p := range h.p.directory.AssignmentOf(node).Properties {
 		if len(p.Error) > 2000 {
 			t.Errorf("an error of %d bytes", len(p.Error))
 		}
@@ -222,23 +223,24 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 			}
 			h.apply("Check", "default", "bad", nil, spec)
 			h.apply("Check", "default", name, nil, commandCheck("true", targets))
-			if a := h.p.directory.For(node); a == nil || a.Definitions[len(a.Definitions)-1].Name != name {
+			if a := h.p.directory.AssignmentOf(node); a == nil || a.Definitions[len(a.Definitions)-1].Name != name {
 				t.Errorf("the next check is not in force")
 			}
 		})
 	}
 	// A row that an older version let through does not stop a start either.
-	row, _ := json.Marshal(definitionRow{Unit: 5, Name: "default/old", Body: wire.AppendDefinition(nil, (&model.CheckDefinition{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
+	row, _ := json.Marshal(definitionRow{Unit: 5, Name: "default/old", Body: wire.AppendDefinition(nil, (&model.CheckDefinition{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).ToDefinition())})
 	if _, err := h.Commit(t.Context(), intent.Actor{}, []intent.Write{{Key: intent.Key{Kind: definitionKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	h.start()
-	if a := h.p.directory.For(node); a == nil || len(a.Definitions) != 5 {
+	if a := h.p.directory.AssignmentOf(node); a == nil || len(a.Definitions) != 5 {
 		t.Errorf("after a restart: %+v", a)
 	}
 }
 
-// TestValidSpecsCompile compiles the largest valid checks and Templates, and expects each to fit in an agent's message
+// TestValidSpecsCompile compiles the largest valid checks and Templates, and expects each to fit in one message
+// to agents.
 func TestValidSpecsCompile(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n", nil)
@@ -426,7 +428,7 @@ func (m *memoryStore) Identity() uint64 { return 1 }
 func (m *memoryStore) LastID() uint32 { return 0 }
 
 // RecordIncarnation does nothing, because the planner does not use the journal's id.
-func (m *memoryStore) RecordIncarnation(context.Context, uint64, intent.KnownIntent) error {
+func (m *memoryStore) RecordIncarnation(context.Context, uint64, intent.JournaledRevision) error {
 	return nil
 }
 
@@ -523,7 +525,7 @@ func commandCheck(line string, t *model.Targets) *model.CheckSpec {
 
 // checkNames returns the names of the checks in a node's assignment.
 func (h *testPlanner) checkNames(node string) (names []string) {
-	for _, c := range h.p.directory.For(h.id(node)).Definitions {
+	for _, c := range h.p.directory.AssignmentOf(h.id(node)).Definitions {
 		names = append(names, c.Name)
 	}
 	slices.Sort(names)

@@ -63,7 +63,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	landings := make([]intent.Placement, len(writes))
 	p.mu.RLock()
 	for i, w := range writes {
-		landings[i] = look.placementOf(definitions[w.Key])
+		landings[i] = look.countPlacement(definitions[w.Key])
 	}
 	trusted, reviewed := look.trustedMembers(), reviewedNodes(look.fleet)
 	p.mu.RUnlock()
@@ -78,7 +78,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 		warnings := look.tokenWarnings(writes, trusted)
 		for i, w := range writes {
 			if w.Body != nil {
-				landings[i] = look.placementOf(t.defs[w.Key])
+				landings[i] = look.countPlacement(t.defs[w.Key])
 			}
 			landings[i].Warnings = append(warnings[w.Key], approvals[w.Key]...)
 			if u, ok := t.defs[w.Key].(*unit); ok && w.Body != nil {
@@ -92,7 +92,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 		var nodes []model.NodeID
 		b := p.fleet.builder(pass)
 		defer b.discardUnusedContents()
-		nodes, err = b.compareAssignments()
+		nodes, err = b.changedAssignments()
 		steps.lap("assignments")
 		for _, id := range nodes {
 			if id < previewIDs {
@@ -157,8 +157,8 @@ func (f inspection) cycleError(t *translation) error {
 // A machine that joins by a token chooses its own node name. The functions below warn an operator who brings such a node
 // into a trusted group, by its name or its labels.
 
-// trustedMembers returns the members of each trusted group, which no machine can join by itself. No machine can join a
-// trusted group by itself. The caller may change the bitmaps.
+// trustedMembers returns the members of each trusted group, a group that machines cannot join by themselves. No
+// machine can join a trusted group by itself. The caller may change the bitmaps.
 func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {
@@ -205,7 +205,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	return out
 }
 
-// sharedKeyWarnings returns warnings about an item key that two Templates on the same node both use. Such nodes
+// sharedKeyWarnings returns a warning for each item key that two Templates on the same node define. Such nodes
 // collect the key twice, as two items. It returns none for a check.
 func (f inspection) sharedKeyWarnings(id model.UnitID) (out []string) {
 	own := f.units[id]

@@ -91,7 +91,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	return t, nil
 }
 
-// decode decodes a stored resource, and compiles the resource unless agents run the resource. Resources other than
+// decode decodes a stored resource, and also compiles a resource used only by the server. Resources other than
 // checks are compiled at once; a check stays *declared and is compiled later.
 func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	d, err := p.compiler.decode(key, id, data)
@@ -177,8 +177,8 @@ func (t *translation) units() (list []*unit) {
 	return list
 }
 
-// compare computes the edits that turn the planner's present compiled resources into the changed resources. A name
-// that another id has now is a deletion and a creation; an id with another name is an edit.
+// compare computes the edits that turn the planner's current compiled resources into the changed resources. A
+// name that another id has now is a deletion and a creation; an id with another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var removed, added []any
 	addedAt := map[identity]int{} // index in added
@@ -233,8 +233,8 @@ func resourceIdentityOf(def any) identity {
 	return identity{}
 }
 
-// replacePresent puts the changed compiled resources in place of the planner's present compiled resources
-func (t *translation) replacePresent(present map[intent.Key]any) {
+// replaceDefinitions replaces the planner's compiled resources by the changed compiled resources.
+func (t *translation) replaceDefinitions(present map[intent.Key]any) {
 	for key, def := range t.defs {
 		if def == nil {
 			delete(present, key)
@@ -270,7 +270,7 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 type Removal struct {
 	Node model.NodeID // zero: all nodes have lost the unit
 	UID  uuid.UUID    // immutable id of a deleted node, which no directory has any more
-	Mark wire.ForgetMark
+	Mark wire.ForgetRecord
 }
 
 // removals returns the removed checks and nodes. The server must forget the results of deleted checks, of deleted
@@ -279,10 +279,10 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	deletedUnits := map[model.UnitID]bool{}
 	for _, u := range t.deletedUnits {
 		deletedUnits[u] = true
-		list = append(list, Removal{Mark: wire.ForgetMark{Check: u, Deleted: true}})
+		list = append(list, Removal{Mark: wire.ForgetRecord{Check: u, Deleted: true}})
 	}
 	for _, n := range slices.Sorted(maps.Keys(deleted)) {
-		mark := wire.ForgetMark{Deleted: true}
+		mark := wire.ForgetRecord{Deleted: true}
 		if end := t.ends[n]; end != nil {
 			mark.Deregistered, mark.Handlers, mark.Reason = end.Namespace+"/"+end.Node, strings.Join(end.Handlers, ","), end.Reason
 			mark.Entity = string(end.Entity)
@@ -291,7 +291,7 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	}
 	for _, at := range lost {
 		if _, gone := deleted[at.node]; !gone && !deletedUnits[at.unit] {
-			list = append(list, Removal{Node: at.node, Mark: wire.ForgetMark{Check: at.unit}})
+			list = append(list, Removal{Node: at.node, Mark: wire.ForgetRecord{Check: at.unit}})
 		}
 	}
 	return list
@@ -341,9 +341,9 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	return list, nil
 }
 
-// revert restores the compiled form that a resource had before a stored change. Changes come oldest first. Only the
-// oldest change of a resource counts, because it has the definition before all of them. A body that does not compile
-// now did not compile then, so no node ran it.
+// revert restores, within the translation, the compiled form that a resource had before a stored change.
+// Changes come oldest first. Only the oldest change of a resource counts, because it has the definition before
+// all of them. A body that does not compile now did not compile then, so no node ran it.
 func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
 	at := c.Key
 	if c.Was != "" {

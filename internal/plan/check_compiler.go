@@ -26,7 +26,7 @@ func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &body{definition: definition.Seal(), properties: template.Names()}
+	b := &body{definition: definition.ToDefinition(), properties: template.Names()}
 	if b.size, err = definitionSize(b.definition); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, StdinEvent: spec.StdinEvent, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
-		Metrics: metricsOf(spec), Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput, Sensu: spec.Sensu,
+		Metrics: metricSettings(spec), Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput, Sensu: spec.Sensu,
 	}
 	if p := spec.Proxy; spec.Sensu && p != nil {
 		out.OwnEntity = p.Where == "" && len(p.Groups) == 0
@@ -105,7 +105,7 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 	}
 	if spec.Schedule != nil {
 		for _, e := range spec.Schedule.Except {
-			out.Except = append(out.Except, exceptSpan(c, ns, e))
+			out.Except = append(out.Except, excludedTimes(c, ns, e))
 		}
 	}
 	assets := slices.Clone(spec.Assets)
@@ -193,8 +193,8 @@ func setSeverities(c *model.CheckDefinition, declared map[string]string) error {
 	return nil
 }
 
-// exceptSpan returns the calendar of the times at which a check must not run
-func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
+// excludedTimes returns the calendar of the times at which a check must not run
+func excludedTimes(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
 		return window.SpanOfLine(e.During, c.namespace(ns).Zone)
 	}
@@ -253,22 +253,22 @@ type body struct {
 	try func(model.PropertyValues) error
 }
 
-// runsSecondBody reports whether a node already runs the new version of a check in a gradual roll-out. A nil unit has
+// runsNewVersion reports whether a node already runs the new version of a check in a gradual roll-out. A nil unit has
 // no second body.
-func (u *unit) runsSecondBody(n *node) bool {
-	return u != nil && u.next != nil && u.next.reaches(n)
+func (u *unit) runsNewVersion(n *node) bool {
+	return u != nil && u.next != nil && u.next.includes(n)
 }
 
-// bodyOn returns the version of a check's compiled body that the nodes of a set run
-func (u *unit) bodyOn(s *unitSet) *body {
-	if u.next != nil && s.runsSecondBody(u.ID) {
+// bodyFor returns the compiled version of a check for nodes with a given set of checks.
+func (u *unit) bodyFor(s *unitSet) *body {
+	if u.next != nil && s.runsNewVersion(u.ID) {
 		return u.next.body
 	}
 	return u.body
 }
 
-// targetLists returns the target lists of a check, for its own nodes and for its proxy nodes. One list is for the
-// nodes that run the check, one for its proxy nodes. Missing targets give no list.
+// targetLists returns the targets of a check, separately for the running nodes and for the proxy nodes. One
+// list is for the nodes that run the check, one for its proxy nodes. Missing targets give no list.
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil
@@ -295,9 +295,10 @@ func (u *unit) propertiesRead() []string {
 	return append(u.properties[:len(u.properties):len(u.properties)], u.next.properties...)
 }
 
-// metricsOf returns how the agent parses numbers from a check's output, with the default format. Nil: it parses none, and
-// the server reads the performance data. The agent parses them if thresholds need them, or if it drops the output.
-func metricsOf(spec *model.CheckSpec) *model.Metrics {
+// metricSettings returns the settings by which the agent parses metrics from a check's output. Nil: it parses
+// none, and the server reads the performance data. The agent parses them if thresholds need them, or if it
+// drops the output.
+func metricSettings(spec *model.CheckSpec) *model.Metrics {
 	switch m := spec.Metrics; {
 	case m == nil && (spec.Sensu || len(spec.Thresholds) == 0 && !spec.DiscardOutput):
 		return nil

@@ -15,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestPassiveChecksReachTheirSource looks up checks with results from outside by name, and expects their source and
-// state. The results of a passive check come from outside.
-func TestPassiveChecksReachTheirSource(t *testing.T) {
+// TestPassiveChecksAreFoundByName looks up passive checks (with results from outside) by name, and expects the
+// right source for each. The results of a passive check come from outside.
+func TestPassiveChecksAreFoundByName(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
 	h.apply("Check", "default", "made", map[string]string{model.SourceLabel: model.SourceSensu}, &model.CheckSpec{Passive: true, Disabled: true})
@@ -53,7 +53,7 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	h.apply("Check", "default", "cpu", nil, spec)
 	held := func(command string, stdin bool) {
 		t.Helper()
-		definitions := h.p.directory.For(h.id("web01")).Definitions
+		definitions := h.p.directory.AssignmentOf(h.id("web01")).Definitions
 		if len(definitions) != 1 || len(definitions[0].AsCheck().Hooks) != 2 || len(definitions[0].AsCheck().Pipelines) != 1 {
 			t.Fatalf("%+v", definitions)
 		}
@@ -68,7 +68,7 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	h.apply("Property", "default", "flags", nil, &model.PropertySpec{Value: []byte(`"-ef"`)})
 	h.apply("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps {{ .props.flags }}"}})
 	held("ps {{ .props.flags }}", false)
-	if got := h.p.directory.For(h.id("web01")).Properties; len(got) != 1 || got[0].Name != "flags" {
+	if got := h.p.directory.AssignmentOf(h.id("web01")).Properties; len(got) != 1 || got[0].Name != "flags" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
 	a, b := h.node("a", nil, "pollers"), h.node("b", nil, "pollers")
 	h.node("other", nil)
-	s1, s2 := h.proxy("s1", "192.0.2.1"), h.proxy("s2", "192.0.2.2")
+	s1, s2 := h.proxyNode("s1", "192.0.2.1"), h.proxyNode("s2", "192.0.2.2")
 	about := pingCheck()
 	about.RoundRobin = true
 	h.apply("Check", "default", "ping", nil, about)
@@ -149,7 +149,7 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 			t.Errorf("%s: members %v, about %v in %s", r.Definition.Name, members, got, r.Namespace)
 		}
 	}
-	if held := h.p.directory.For(a); !slices.ContainsFunc(held.Definitions, func(c *model.Definition) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
+	if held := h.p.directory.AssignmentOf(a); !slices.ContainsFunc(held.Definitions, func(c *model.Definition) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
 		t.Errorf("the agent is not told that it does not run it by itself: %+v", held.Definitions)
 	}
 	off := alone
@@ -162,9 +162,9 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	}
 }
 
-// TestWindowsOfSchedulesReachTheNodes declares exceptions in the schedule of a check, and expects the exceptions in
+// TestScheduleExceptionsReachTheNodes declares exceptions in the schedule of a check, and expects the exceptions in
 // the assignments of nodes. An edit of the Window or of the time zone also reaches the nodes.
-func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
+func TestScheduleExceptionsReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
 	h.apply("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "22:00-07:00"}}})
@@ -173,7 +173,7 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h.apply("Check", "default", "backup", nil, spec)
 	held := func(zone, during string) {
 		t.Helper()
-		definitions := h.p.directory.For(h.id("web01")).Definitions
+		definitions := h.p.directory.AssignmentOf(h.id("web01")).Definitions
 		if len(definitions) != 1 || len(definitions[0].AsCheck().Except) != 2 {
 			t.Fatalf("%+v", definitions)
 		}
@@ -216,7 +216,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	h.apply("Check", "default", "traced", nil, traced)
 	held := func(check string, want ...string) {
 		t.Helper()
-		for _, definition := range h.p.directory.For(h.id("web01")).Definitions {
+		for _, definition := range h.p.directory.AssignmentOf(h.id("web01")).Definitions {
 			c := definition.AsCheck()
 			if c.Name != check {
 				continue
@@ -245,9 +245,9 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools linux:a :b")
 	held("plain")
 	held("traced", "shared/ruby :d", "tools for hooks linux:a :b")
-	before := h.p.directory.For(h.id("web01"))
+	before := h.p.directory.AssignmentOf(h.id("web01"))
 	h.apply("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
-	if after := h.p.directory.For(h.id("web01")); after.Hash != before.Hash {
+	if after := h.p.directory.AssignmentOf(h.id("web01")); after.Hash != before.Hash {
 		t.Errorf("another namespace's asset changes the assignment: %x, was %x", after.Hash, before.Hash)
 	}
 	h.apply("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))
@@ -298,14 +298,14 @@ func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 		h.p.commit(edits, h.p.Revision()+1, nil)
 	}
 	commandOn := func(node model.NodeID) string {
-		return h.p.directory.For(node).Definitions[0].AsCheck().Command.Shell[:3]
+		return h.p.directory.AssignmentOf(node).Definitions[0].AsCheck().Command.Shell[:3]
 	}
 	expect := func(stage string, onA, onB string, changed int) {
 		t.Helper()
 		if commandOn(a) != onA || commandOn(b) != onB || len(h.changed) != changed || len(h.forgotten) != 0 {
 			t.Errorf("%s: a has %q, b has %q, %d assignments changed, %d removals", stage, commandOn(a), commandOn(b), len(h.changed), len(h.forgotten))
 		}
-		if n := len(h.p.directory.For(c).Definitions); n != 0 {
+		if n := len(h.p.directory.AssignmentOf(c).Definitions); n != 0 {
 			t.Errorf("%s: a node outside the targets has %d definitions", stage, n)
 		}
 	}
@@ -334,13 +334,13 @@ func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 	expect("after", "new", "new", 0)
 }
 
-// proxy declares a switch as a proxy node and returns its id
-func (h *testPlanner) proxy(name, address string) model.NodeID {
+// proxyNode declares a switch as a proxy node and returns its id
+func (h *testPlanner) proxyNode(name, address string) model.NodeID {
 	h.apply("Node", "default", name, map[string]string{"kind": "switch"}, &model.NodeSpec{Proxy: true, Properties: map[string]json.RawMessage{"address": json.RawMessage(`"` + address + `"`)}})
 	return h.id(name)
 }
 
-// pingCheck returns a test check that machines run about all proxy nodes with the label of a switch. The nodes of
+// pingCheck returns a check by which machines ping all proxy nodes with the label of a switch. The nodes of
 // group pollers run the check.
 func pingCheck() *model.CheckSpec {
 	c := commandCheck("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
@@ -348,14 +348,14 @@ func pingCheck() *model.CheckSpec {
 	return c
 }
 
-// TestProxyCheckLandsOnMachinesAndProxyNodes declares a proxy check, and expects assignments for the machines that run
+// TestProxyCheckSelectsMachinesAndProxyNodes declares a proxy check, and expects assignments for the machines that run
 // the check. The assignment has the properties of the proxy nodes.
-func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
+func TestProxyCheckSelectsMachinesAndProxyNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
 	a, b := h.node("a", map[string]string{"kind": "switch"}, "pollers"), h.node("b", nil, "pollers")
 	other := h.node("other", nil)
-	s1, s2 := h.proxy("s1", "192.0.2.1"), h.proxy("s2", "192.0.2.2")
+	s1, s2 := h.proxyNode("s1", "192.0.2.1"), h.proxyNode("s2", "192.0.2.2")
 	h.apply("Check", "default", "ping", nil, pingCheck())
 	h.apply("Check", "default", "disk", nil, commandCheck("true", &model.Targets{Where: "true"}))
 	check, _ := h.p.directory.CheckByName("default", "ping")
@@ -365,7 +365,7 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 		{Node: s2, Name: "s2", Properties: []wire.Property{{Name: "address", Value: []byte(`"192.0.2.2"`)}}},
 	}}
 	for _, runner := range []model.NodeID{a, b} {
-		got := h.p.directory.For(runner)
+		got := h.p.directory.AssignmentOf(runner)
 		i := slices.IndexFunc(got.Definitions, func(c *model.Definition) bool { return c.Unit == check })
 		want.Sets = []wire.ProxySet{{Definitions: []model.DefinitionID{got.Definitions[i].ID}, Nodes: []model.NodeID{s1, s2}}}
 		if !got.Definitions[i].AsCheck().Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
@@ -381,7 +381,7 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 			t.Error("speaks for a machine")
 		}
 	}
-	if got := h.p.directory.For(other); got.Proxied != nil || h.p.directory.For(s1) != nil {
+	if got := h.p.directory.AssignmentOf(other); got.Proxied != nil || h.p.directory.AssignmentOf(s1) != nil {
 		t.Error("who runs no proxy check is told of one, or a proxy node has an assignment")
 	}
 	if got := h.p.directory.NodeUnits(s1); !slices.Equal(got, []model.CheckID{check}) {
@@ -396,13 +396,13 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 
 	// What is new of the proxy nodes reaches those who run checks about them, and only those.
 	changed := h.p.fleet.counts.Changed
-	gen := h.p.directory.For(other).Generation
-	s3 := h.proxy("s3", "192.0.2.3")
-	h.proxy("s1", "192.0.2.11")
-	if got := h.p.directory.For(a); len(got.Proxied.Nodes) != 3 || string(got.Proxied.Nodes[0].Properties[0].Value) != `"192.0.2.11"` {
+	gen := h.p.directory.AssignmentOf(other).Generation
+	s3 := h.proxyNode("s3", "192.0.2.3")
+	h.proxyNode("s1", "192.0.2.11")
+	if got := h.p.directory.AssignmentOf(a); len(got.Proxied.Nodes) != 3 || string(got.Proxied.Nodes[0].Properties[0].Value) != `"192.0.2.11"` {
 		t.Errorf("a is told of %+v", got.Proxied.Nodes)
 	}
-	if h.p.directory.For(other).Generation != gen || h.p.fleet.counts.Changed-changed != 4 {
+	if h.p.directory.AssignmentOf(other).Generation != gen || h.p.fleet.counts.Changed-changed != 4 {
 		t.Errorf("%d assignments changed", h.p.fleet.counts.Changed-changed)
 	}
 
@@ -413,9 +413,9 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	h.apply("Node", "default", "s3", nil, &model.NodeSpec{Proxy: true})
 	h.apply("Check", "default", "disk", nil, func() *model.CheckSpec { c := pingCheck(); return c }())
 	disk, _ := h.p.directory.CheckByName("default", "disk")
-	forgotten := []Removal{{Node: s3, Mark: wire.ForgetMark{Check: check}}}
+	forgotten := []Removal{{Node: s3, Mark: wire.ForgetRecord{Check: check}}}
 	for _, n := range []model.NodeID{a, b, other} {
-		forgotten = append(forgotten, Removal{Node: n, Mark: wire.ForgetMark{Check: disk}})
+		forgotten = append(forgotten, Removal{Node: n, Mark: wire.ForgetRecord{Check: disk}})
 	}
 	same := func(got []Removal) bool {
 		distinct := map[Removal]bool{}
@@ -433,11 +433,11 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	if !same(h.forgotten) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, forgotten)
 	}
-	before := h.p.directory.For(a)
+	before := h.p.directory.AssignmentOf(a)
 	if since, err := h.p.RemovalsSince(context.Background(), kept); err != nil || !same(since) {
 		t.Errorf("since: %+v %v", since, err)
 	}
-	if !reflect.DeepEqual(h.p.directory.For(a), before) {
+	if !reflect.DeepEqual(h.p.directory.AssignmentOf(a), before) {
 		t.Error("looking back changed an assignment")
 	}
 }

@@ -22,7 +22,7 @@ import (
 type fleet struct {
 	now         func() time.Time // for the times of steps
 	definitions map[intent.Key]any
-	resources   map[directory.Resource]*resourceDef // resources that land on no node
+	resources   map[directory.ResourceKey]*resourceDef // resources that land on no node
 	namespaces  map[string]*directory.Namespace
 
 	nodes       map[model.NodeID]*node
@@ -96,12 +96,12 @@ type placedUnit struct {
 	overridden *roaring.Bitmap // nodes on which another directive of its technique runs instead
 }
 
-// selectedNodes returns all nodes that the targets of a check or directive select, overridden or not. Nodes that run
-// another directive instead also count.
+// selectedNodes returns all nodes that a check's or directive's targets select, including nodes with an
+// overriding directive. Nodes that run another directive instead also count.
 func (u *placedUnit) selectedNodes() *roaring.Bitmap { return roaring.Or(u.nodes.Bitmap, u.overridden) }
 
-// sharedSet is a set of nodes with copy on write, so that readers keep their bitmap. After share, a reader of the
-// directory uses the same bitmap, so the next change copies it first.
+// sharedSet is a copy-on-write set of nodes that the planner shares with its readers. After share, a reader of
+// the directory uses the same bitmap, so the next change copies it first.
 type sharedSet struct {
 	*roaring.Bitmap
 	shared bool
@@ -110,28 +110,29 @@ type sharedSet struct {
 // newSharedSet returns an empty set of nodes for the planner and its readers.
 func newSharedSet() sharedSet { return sharedSet{Bitmap: roaring.New()} }
 
-// add adds a node to the set, without a change of the bitmap that readers hold. It copies the bitmap first if readers
-// share the bitmap.
+// add adds a node to the set, and first copies the bitmap if readers share the bitmap. It copies the bitmap
+// first if readers share the bitmap.
 func (s *sharedSet) add(id model.NodeID) {
 	s.copyShared()
 	s.Add(uint32(id))
 }
 
-// remove removes a node from the set, without a change of the bitmap that readers hold. It copies the bitmap first if
-// readers share the bitmap.
+// remove removes a node from the set, and first copies the bitmap if readers share the bitmap. It copies the
+// bitmap first if readers share the bitmap.
 func (s *sharedSet) remove(id model.NodeID) {
 	s.copyShared()
 	s.Remove(uint32(id))
 }
 
-// copyShared copies the bitmap before a change if readers share the bitmap.
+// copyShared replaces the bitmap by a copy before a change, if readers share the bitmap.
 func (s *sharedSet) copyShared() {
 	if s.shared {
 		s.Bitmap, s.shared = s.Bitmap.Clone(), false
 	}
 }
 
-// share gives readers the bitmap of the set, which the next change will copy. The next change copies the bitmap.
+// share returns the set's bitmap for readers, so that the next change works on a copy. The next change copies
+// the bitmap.
 func (s *sharedSet) share() *roaring.Bitmap {
 	s.shared = true
 	return s.Bitmap
@@ -141,7 +142,7 @@ func (s *sharedSet) share() *roaring.Bitmap {
 func newFleet(numbers *groupNumbers, now func() time.Time) *fleet {
 	return &fleet{
 		now:         now,
-		definitions: map[intent.Key]any{}, resources: map[directory.Resource]*resourceDef{}, namespaces: map[string]*directory.Namespace{},
+		definitions: map[intent.Key]any{}, resources: map[directory.ResourceKey]*resourceDef{}, namespaces: map[string]*directory.Namespace{},
 		nodes: map[model.NodeID]*node{}, byBareName: map[string][]model.NodeID{},
 		all: roaring.New(), proxies: roaring.New(), exempt: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
 		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*dependents{},
@@ -205,7 +206,8 @@ func newGroupNumbers() *groupNumbers {
 	return &groupNumbers{ids: map[route.Name]directory.GroupID{}}
 }
 
-// number returns the number of a group's name, and assigns a number to a new name. A new name gets the next number.
+// number returns the number of a group by name, and assigns the next number to a new name. A new name gets the
+// next number.
 func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -232,8 +234,8 @@ func (g *groupNumbers) list() []route.Name {
 	return g.names[:len(g.names):len(g.names)]
 }
 
-// bitmapForKey returns the bitmap stored under a key of a map, and creates a missing bitmap. It adds an empty bitmap
-// if the key is missing.
+// bitmapForKey returns the bitmap under a map key, and adds an empty bitmap if the key is missing. It adds an
+// empty bitmap if the key is missing.
 func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {
 	b := m[key]
 	if b == nil {
@@ -279,9 +281,9 @@ func (s *set[T]) has(id T) bool {
 	return found
 }
 
-// runsSecondBody reports whether the nodes of a set already run the new version of a check. This is so in a gradual
+// runsNewVersion reports whether the nodes of a set already run the new version of a check. This is so in a gradual
 // roll-out.
-func (s *set[T]) runsSecondBody(id T) bool {
+func (s *set[T]) runsNewVersion(id T) bool {
 	_, found := slices.BinarySearch(s.next, id)
 	return found
 }
@@ -364,7 +366,7 @@ type compiledSet struct {
 // checks and the same property values.
 type content struct {
 	*compiledSet
-	directory.Content
+	directory.SharedContent
 	propertiesHash [32]byte
 	size           int      // bytes of the encoded assignment
 	fitting        *content // the part within wire.MaxAssignment, if this one is larger; nil: not computed yet

@@ -174,7 +174,7 @@ func fieldsOf(d *model.Definition) map[string]string {
 			components[c.Name] = map[string]any{"when": c.When, "item": c.Item, c.Method: json.RawMessage(c.Arguments)}
 		}
 		flattenFields(out, "components", components)
-		out["components"] = cutValue(strings.Join(order, ", "))
+		out["components"] = shortenValue(strings.Join(order, ", "))
 		for _, b := range directive.Blocks {
 			flattenFields(out, "components."+b.Name+".reporting", b.Reporting.String())
 		}
@@ -234,19 +234,19 @@ func flattenFields(out map[string]string, path string, value any) {
 		case nil:
 		case string:
 			if v != "" {
-				out[path] = cutValue(fmt.Sprintf("%q", v))
+				out[path] = shortenValue(fmt.Sprintf("%q", v))
 			}
 		default:
 			if text := fmt.Sprint(v); text != "0" && text != "false" {
-				out[path] = cutValue(text)
+				out[path] = shortenValue(text)
 			}
 		}
 	}
 	walk(path, decoded)
 }
 
-// cutValue shortens the value of a field for a message to people.
-func cutValue(text string) string {
+// shortenValue shortens the value of a field for a message to people.
+func shortenValue(text string) string {
 	if len(text) <= maxDifferenceText {
 		return text
 	}

@@ -40,8 +40,8 @@ type definitionKey struct {
 // definitionKeyOf returns the key of a compiled check. The key is its hash and the id of its check.
 func definitionKeyOf(c *model.Definition) definitionKey { return definitionKey{c.Hash, c.Unit} }
 
-// row returns the database key under which the compiled check is stored
-func (k definitionKey) row() intent.Key {
+// databaseKey returns the database key under which the compiled check is stored
+func (k definitionKey) databaseKey() intent.Key {
 	return intent.Key{Kind: definitionKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
 }
 
@@ -137,7 +137,7 @@ func (s *definitionStore) assignIDs(ctx context.Context, units []*unit, rollouts
 		if err != nil {
 			return fmt.Errorf("encode the compiled form of check %q: %w", b.definition.Name, err)
 		}
-		writes = append(writes, intent.Write{Key: key.row(), Body: row, Expect: -1})
+		writes = append(writes, intent.Write{Key: key.databaseKey(), Body: row, Expect: -1})
 	}
 	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Message: "compiled a new definition of a check"}, writes)
 	if err != nil {
@@ -160,11 +160,11 @@ func (s *definitionStore) assignIDs(ctx context.Context, units []*unit, rollouts
 // collectBatch is the largest number of compiled checks in one transaction of Collect.
 const collectBatch = 500
 
-// Collect deletes compiled checks without uses, and returns how many. Neither an assignment nor the journal refers to
-// such a compiled check. A definition is retired once no unit uses it and named, the definitions that judged the event
-// view's states, does not have it: an agent that was away and still runs it has such a state. From then on spools can
-// hold its results for model.MaxSpoolAge, and the journal until its tail has passed those. A definition that is used
-// or named again is retired no more.
+// Collect deletes compiled checks without uses, and returns the number of deleted checks. Neither an assignment
+// nor the journal refers to such a compiled check. A definition is retired once no unit uses it and named, the
+// definitions that judged the event view's states, does not have it: an agent that was away and still runs it
+// has such a state. From then on spools can hold its results for model.MaxSpoolAge, and the journal until its
+// tail has passed those. A definition that is used or named again is retired no more.
 //
 // Call it from time to time; tail is when the oldest commit of the journal was received.
 func (p *Planner) Collect(ctx context.Context, named map[model.DefinitionID]bool, tail, now time.Time) (removed int, err error) {
@@ -198,10 +198,10 @@ func (s *definitionStore) collect(ctx context.Context, used func(model.Definitio
 			remove = append(remove, c)
 		}
 	}
-	if err := s.retire(ctx, retire, now.UTC()); err != nil {
+	if err := s.markUnused(ctx, retire, now.UTC()); err != nil {
 		return 0, err
 	}
-	if err := s.retire(ctx, revive, time.Time{}); err != nil {
+	if err := s.markUnused(ctx, revive, time.Time{}); err != nil {
 		return 0, err
 	}
 	for batch := range slices.Chunk(remove, collectBatch) {
@@ -213,13 +213,13 @@ func (s *definitionStore) collect(ctx context.Context, used func(model.Definitio
 	return removed, nil
 }
 
-// retire records in the database since when compiled checks have been unused. The zero time means that they are in
-// use.
-func (s *definitionStore) retire(ctx context.Context, definitions []*model.Definition, since time.Time) error {
+// markUnused records in the database the time since which compiled checks have been unused. The zero time means
+// that they are in use.
+func (s *definitionStore) markUnused(ctx context.Context, definitions []*model.Definition, since time.Time) error {
 	for batch := range slices.Chunk(definitions, collectBatch) {
 		writes := make([]intent.Write, len(batch))
 		for i, c := range batch {
-			key := definitionKeyOf(c).row()
+			key := definitionKeyOf(c).databaseKey()
 			row, err := s.store.Get(ctx, key)
 			if err != nil {
 				return fmt.Errorf("mark compiled check %d as unused: %w", c.ID, err)
@@ -253,7 +253,7 @@ func (s *definitionStore) retire(ctx context.Context, definitions []*model.Defin
 func (s *definitionStore) remove(ctx context.Context, definitions []*model.Definition) error {
 	writes := make([]intent.Write, len(definitions))
 	for i, c := range definitions {
-		writes[i] = intent.Write{Key: definitionKeyOf(c).row(), Expect: -1}
+		writes[i] = intent.Write{Key: definitionKeyOf(c).databaseKey(), Expect: -1}
 	}
 	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Message: "deleted expired definitions of checks"}, writes); err != nil {
 		return fmt.Errorf("remove unused compiled checks: %w", err)
@@ -269,7 +269,7 @@ func (s *definitionStore) remove(ctx context.Context, definitions []*model.Defin
 // collectEvery is the time between two runs of a Collector.
 const collectEvery = time.Hour
 
-// Collector deletes compiled checks without references from checks, event states, spools or journal records.
+// Collector deletes compiled checks that no assignment, event, spool or journal record refers to.
 type Collector struct {
 	Planner       *Planner
 	NamedByStates func() map[model.DefinitionID]bool           // returns the definitions that event states name

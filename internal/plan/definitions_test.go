@@ -22,7 +22,7 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 		h.apply("Check", "default", "c", nil, commandCheck(fmt.Sprint("check ", n), &model.Targets{Nodes: []string{"a"}}))
 		id, _ := h.p.directory.CheckByName("default", "c")
 		node, _ := h.p.directory.NodeByName("default", "a")
-		a := h.p.directory.For(node)
+		a := h.p.directory.AssignmentOf(node)
 		if len(a.Definitions) != 1 || a.Definitions[0].Unit != id {
 			t.Fatalf("%+v", a)
 		}
@@ -109,7 +109,7 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 				default:
 				}
 				for _, id := range h.p.directory.NodesMatching("", s) {
-					if a := h.p.directory.For(id); a.Hash != wire.AssignmentHash(a.Definitions, a.Properties, nil) {
+					if a := h.p.directory.AssignmentOf(id); a.Hash != wire.AssignmentHash(a.Definitions, a.Properties, nil) {
 						t.Errorf("node %d: the hash is not that of the content", id)
 					}
 					h.p.directory.NodeGroups(id)

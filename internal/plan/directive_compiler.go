@@ -37,9 +37,9 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	mode := spec.Mode
 	switch reported := len(compiled.Components) > 0 && compiled.Components[0].Method == "rudder"; {
 	case reported && spec.Rudder == "":
-		return nil, model.Errorf(model.Invalid, "Rudder's agents run the components of technique %s", at).WithHint("write rudder: ID, the id of the directive in Rudder")
+		return nil, model.Errorf(model.Invalid, "technique %s is for agents of Rudder, but the directive is not", at).WithHint("write rudder: ID, the id of the directive in Rudder")
 	case spec.Rudder != "" && !reported:
-		return nil, model.Errorf(model.Invalid, "Muster's agents run the components of technique %s", at).WithHint("leave rudder out, or import the technique: muster import rudder --bridge FILE")
+		return nil, model.Errorf(model.Invalid, "technique %s is for agents of Muster, but the directive is for agents of Rudder", at).WithHint("leave rudder out, or import the technique: muster import rudder --bridge FILE")
 	case reported:
 		mode = model.ModeAudit // here: Muster changes nothing
 	}
@@ -76,7 +76,7 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 		}
 	}
 	u.steps = spec.Rollout
-	u.body, err = directiveBody(definition.Seal())
+	u.body, err = directiveBody(definition.ToDefinition())
 	return u, err
 }
 
@@ -145,8 +145,8 @@ func directiveBody(definition *model.Definition) (*body, error) {
 	return b, err
 }
 
-// addPolicies adds the targets of a directive's policies to the compiled directive. It also adds the receivers of the
-// policies to the definition.
+// addPolicies adds the targets of all policies with a directive to the compiled directive. It also adds the
+// receivers of the policies to the definition.
 func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *model.DirectiveDefinition) error {
 	var alert *model.PolicyAlert
 	var alertOf string
@@ -157,7 +157,7 @@ func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *mod
 			continue
 		}
 		if a := spec.Alert; a != nil {
-			a = a.Qualified(p.Namespace)
+			a = a.QualifyReferences(p.Namespace)
 			if alert != nil && (alert.Route != a.Route || !slices.Equal(alert.Handlers, a.Handlers)) {
 				return model.Errorf(model.Invalid, "policies %s and %s of the directive name different receivers of notifications", alertOf, p.Name).
 					WithHint("write the same alert in both, or declare a second Directive of the technique")
@@ -235,7 +235,7 @@ func (t *translation) indexPolicies(present map[intent.Key]any) map[intent.Key][
 	return index
 }
 
-// addDirectives adds to the changed resources the directives that a changed policy names. So the directives are
+// addDirectives adds the directives of each changed policy to the changed resources. So the directives are
 // compiled again.
 func (t *translation) addDirectives(present map[intent.Key]any) {
 	for _, policy := range t.keys {

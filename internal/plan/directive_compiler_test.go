@@ -31,7 +31,7 @@ func motdDirective(text string) *model.DirectiveSpec {
 // directiveOn returns the compiled directive in a node's assignment. It returns nil if the assignment does not have
 // the directive.
 func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition {
-	for _, c := range h.p.directory.For(h.id(node)).Definitions {
+	for _, c := range h.p.directory.AssignmentOf(h.id(node)).Definitions {
 		if d := c.AsDirective(); d != nil && d.Name == name {
 			return d
 		}
@@ -99,10 +99,10 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	expect("the policy is disabled", "")
 }
 
-// TestRudderDirectivesAreExpectations declares directives for Rudder agents, and expects a compiled kind that Muster
+// TestMusterAgentsDoNotRunRudderDirectives declares directives for Rudder agents, and expects a compiled kind that Muster
 // agents never run. Muster's agents never request this kind. One without the id, and an id for a technique of Muster's
 // agents, are errors.
-func TestRudderDirectivesAreExpectations(t *testing.T) {
+func TestMusterAgentsDoNotRunRudderDirectives(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
 	h.apply("Technique", "default", "theirs", nil, &model.TechniqueSpec{Methods: []model.Method{{Component: "a", Rudder: &model.RudderMethod{ID: "m1"}}}})
@@ -122,9 +122,9 @@ func TestRudderDirectivesAreExpectations(t *testing.T) {
 	}
 }
 
-// TestOneDirectiveOfATechniqueRuns assigns several directives of one technique to a node, and expects only one to run.
+// TestOneDirectivePerTechniqueRuns assigns several directives of one technique to a node, and expects only one to run.
 // It is the one with the smallest priority, else with the first policy name, else with the first directive name.
-func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
+func TestOneDirectivePerTechniqueRuns(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "web")
 	h.node("n2", nil, "web", "db")
@@ -390,14 +390,14 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	}
 }
 
-// TestDifferencesHaveDurations expects durations in the form of resources, such as 1m30s, in differences of
-// definitions.
+// TestDifferencesHaveDurations compares definitions with different durations, and expects differences in
+// readable form, such as 1m30s.
 func TestDifferencesHaveDurations(t *testing.T) {
 	directive := func(interval, heartbeat time.Duration) *model.Definition {
-		return (&model.DirectiveDefinition{Interval: interval, Heartbeat: heartbeat, Timeout: time.Minute}).Seal()
+		return (&model.DirectiveDefinition{Interval: interval, Heartbeat: heartbeat, Timeout: time.Minute}).ToDefinition()
 	}
 	check := func(timeout time.Duration) *model.Definition {
-		return (&model.CheckDefinition{Interval: time.Minute, Timeout: timeout}).Seal()
+		return (&model.CheckDefinition{Interval: time.Minute, Timeout: timeout}).ToDefinition()
 	}
 	for want, got := range map[string][]string{
 		"heartbeat: none → 1h; interval: 5m → 1m30s": Differences(directive(5*time.Minute, 0), directive(90*time.Second, time.Hour)),

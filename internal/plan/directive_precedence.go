@@ -14,8 +14,8 @@ import (
 // the node, the one with the best precedence runs; it overrides the others there. The result depends only on the set of
 // directives, so it is computed once for all nodes with the same set.
 
-// precedence ranks directives of one technique, because a node runs only the first of a technique. The order is by
-// priority, by the name of their first policy, then by their own name.
+// precedence ranks directives of one technique, because a node runs only the first directive of each technique.
+// The order is by priority, by the name of their first policy, then by their own name.
 type precedence struct {
 	technique route.Name
 	priority  int
@@ -48,8 +48,9 @@ func precedenceOf(u *unit) *precedence {
 	return u.precedence
 }
 
-// updatePrecedence updates which directive of a technique takes precedence, after an edit. It counts the directives of
-// each technique that may run only once on a node, and marks the nodes of a directive whose precedence changed.
+// updatePrecedence recomputes after an edit which directives take precedence over others of the same technique.
+// It counts the directives of each technique that may run only once on a node, and marks the nodes of a
+// directive whose precedence changed.
 func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit) {
 	was, is := precedenceOf(old), precedenceOf(new)
 	if was == is || was != nil && is != nil && *was == *is {
@@ -70,8 +71,8 @@ func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit
 	p.moved.Or(u.selectedNodes())
 }
 
-// selectingUnits returns the ids of all checks and directives that select a set of nodes, even if overridden.
-// Directives that others override also count.
+// selectingUnits returns the ids of all checks and directives that select certain nodes, including overridden
+// directives. Directives that others override also count.
 func selectingUnits(s *unitSet) []model.UnitID {
 	list := slices.Concat(s.ids, s.overridden)
 	slices.Sort(list)
@@ -105,9 +106,9 @@ func (p *recomputation) splitOverridden(f *fleet, selected []model.UnitID) (unit
 	return units, lost
 }
 
-// dropUnmoved removes from the change lists each directive that a node both lost and gained again. A placement is a
+// dropUnchanged removes from the change lists each directive that a node both lost and gained again. A placement is a
 // directive on a node; here it was both lost and gained.
-func (p *recomputation) dropUnmoved(f *fleet) {
+func (p *recomputation) dropUnchanged(f *fleet) {
 	if len(p.overruled) == 0 || len(p.removed) == 0 || len(p.gained) == 0 {
 		return
 	}
@@ -125,9 +126,9 @@ func (p *recomputation) dropUnmoved(f *fleet) {
 	p.removed, p.gained = slices.DeleteFunc(p.removed, settled), slices.DeleteFunc(p.gained, settled)
 }
 
-// overriderOf returns the directive that runs on a node in place of a given, overridden directive. It returns nil if
+// overridingDirective returns the directive that runs on a node in place of a given, overridden directive. It returns nil if
 // the other directive is not overridden there.
-func (f inspection) overriderOf(n *node, u *unit) *unit {
+func (f inspection) overridingDirective(n *node, u *unit) *unit {
 	if _, lost := slices.BinarySearch(n.units.overridden, u.ID); !lost {
 		return nil
 	}

@@ -14,35 +14,35 @@ import (
 // that one of its policies selects by values that the machine reports (facts, labels and groups of its agent), the directive
 // only audits, unless it says trusted: facts. The property NodeModeProperty of the node lists such directives.
 
-// trust decides whether operators or the machines themselves chose the nodes of a directive. Machines can choose
+// trustRules decides whether operators or the machines themselves chose the nodes of a directive. Machines can choose
 // themselves by their facts.
-type trust struct{ *fleet }
+type trustRules struct{ *fleet }
 
-// trustOf returns a trust, which decides whether operators chose the nodes of directives.
-func trustOf(f *fleet) trust { return trust{f} }
+// newTrustRules returns the rules that decide whether operators alone chose a directive's nodes.
+func newTrustRules(f *fleet) trustRules { return trustRules{f} }
 
 // maxTrustDepth bounds the nesting of groups in the search for a trusted member.
 const maxTrustDepth = 16
 
-// operatorsChose reports whether operators alone, not values from the machine, assign a directive to a node. A machine
+// operatorsChoseNode reports whether operators alone, not values from the machine, assign a directive to a node. A machine
 // cannot choose these values.
-func (f trust) operatorsChose(u *unit, n *node) bool {
+func (f trustRules) operatorsChoseNode(u *unit, n *node) bool {
 	return slices.ContainsFunc(u.policies, func(p policyTargets) bool {
-		return f.targetsSelect(p.targets, p.policy.Namespace, n) && (p.targets.except == nil || f.operatorsExclude(p.targets.except)) && f.operatorsList(p.targets, n, 0)
+		return f.targetsSelect(p.targets, p.policy.Namespace, n) && (p.targets.except == nil || f.operatorsChoseExceptions(p.targets.except)) && f.operatorsChoseTargets(p.targets, n, 0)
 	})
 }
 
-// operatorsList reports whether targets select a node without any choice by the machine itself. They name the node, or
+// operatorsChoseTargets reports whether targets select a node without any choice by the machine itself. They name the node, or
 // a group that the machine cannot join by itself.
-func (f trust) operatorsList(t *targets, n *node, depth int) bool {
-	return t.where != nil && t.where.ReadsNothing() && f.conditions.matches(t.where).Contains(uint32(n.def.ID)) ||
+func (f trustRules) operatorsChoseTargets(t *targets, n *node, depth int) bool {
+	return t.where != nil && t.where.IsConstant() && f.conditions.matches(t.where).Contains(uint32(n.def.ID)) ||
 		slices.ContainsFunc(t.nodes, func(name route.Name) bool { return matchesNode(name, n.def.Name) }) ||
-		slices.ContainsFunc(t.groups, func(g directory.GroupID) bool { return f.operatorsAssigned(n, g, depth) })
+		slices.ContainsFunc(t.groups, func(g directory.GroupID) bool { return f.operatorsAssignedGroup(n, g, depth) })
 }
 
-// operatorsAssigned reports whether an operator or a join token, not the machine, put a node into a group. The group
+// operatorsAssignedGroup reports whether an operator or a join token, not the machine, put a node into a group. The group
 // is trusted, or an operator or a join token put the node there.
-func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
+func (f trustRules) operatorsAssignedGroup(n *node, g directory.GroupID, depth int) bool {
 	if !n.groups.has(g) || depth > maxTrustDepth {
 		return false
 	}
@@ -53,13 +53,13 @@ func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
 	if _, own := slices.BinarySearch(n.def.groups, g); own || slices.Contains(n.def.requests, joinRequest{g, true}) {
 		return true
 	}
-	return f.operatorsList(group.def.targets, n, depth+1)
+	return f.operatorsChoseTargets(group.def.targets, n, depth+1)
 }
 
-// operatorsExclude reports whether operators alone decide which nodes the exceptions of targets exclude. So no machine
-// can leave the exception.
-func (f trust) operatorsExclude(t *targets) bool {
-	return (t.where == nil || t.where.ReadsNothing()) && !slices.ContainsFunc(t.groups, func(g directory.GroupID) bool {
+// operatorsChoseExceptions reports whether operators alone, not the machines, decide which nodes the targets
+// exclude. So no machine can leave the exception.
+func (f trustRules) operatorsChoseExceptions(t *targets) bool {
+	return (t.where == nil || t.where.IsConstant()) && !slices.ContainsFunc(t.groups, func(g directory.GroupID) bool {
 		group := f.groups[g]
 		return group != nil && group.def != nil && !group.def.trusted
 	})
@@ -67,8 +67,8 @@ func (f trust) operatorsExclude(t *targets) bool {
 
 // auditsOnly reports whether a directive only audits on a node because no operator chose the node. By the given mode
 // of the node it would enforce there.
-func (f trust) auditsOnly(u *unit, d *model.DirectiveDefinition, mode *model.NodeMode, n *node) bool {
-	return !u.trustsFacts && mode.EnforcesAny(d) && !f.operatorsChose(u, n)
+func (f trustRules) auditsOnly(u *unit, d *model.DirectiveDefinition, mode *model.NodeMode, n *node) bool {
+	return !u.trustsFacts && mode.EnforcesAny(d) && !f.operatorsChoseNode(u, n)
 }
 
 // untrustedSource names the group or condition through which a machine itself, not an operator, selects a node. The
@@ -78,7 +78,7 @@ func (f inspection) untrustedSource(u *unit, n *node) string {
 		switch t := p.targets; {
 		case !f.targetsSelect(t, p.policy.Namespace, n):
 			continue
-		case t.except != nil && !trustOf(f.fleet).operatorsExclude(t.except):
+		case t.except != nil && !newTrustRules(f.fleet).operatorsChoseExceptions(t.except):
 			return "the exception of policy " + nameFor(p.policy, n)
 		default:
 			for _, g := range t.groups {
@@ -92,9 +92,9 @@ func (f inspection) untrustedSource(u *unit, n *node) string {
 	return "no policy"
 }
 
-// auditedOnly counts the nodes on which a directive must not enforce although its mode says so. The counts are by the
+// countAuditOnlyNodes counts the nodes on which a directive must not enforce although its mode says so. The counts are by the
 // group or condition that selects the nodes.
-func (f inspection) auditedOnly(u *unit) map[string]int {
+func (f inspection) countAuditOnlyNodes(u *unit) map[string]int {
 	d := u.definition.AsDirective()
 	if d == nil || u.trustsFacts || f.units[u.ID] == nil {
 		return nil
@@ -103,7 +103,7 @@ func (f inspection) auditedOnly(u *unit) map[string]int {
 	r := f.resolver()
 	for id := range bitmapIDs(f.units[u.ID].nodes.Bitmap) {
 		n := f.nodes[model.NodeID(id)]
-		if mode := r.declaredMode(n); trustOf(f.fleet).auditsOnly(u, d, &mode, n) {
+		if mode := r.declaredMode(n); newTrustRules(f.fleet).auditsOnly(u, d, &mode, n) {
 			if found == nil {
 				found = map[string]int{}
 			}
@@ -121,7 +121,7 @@ func (f inspection) enforcementWarnings(directives []intent.Key, t *translation,
 		if u == nil || slices.ContainsFunc(writes, func(w intent.Write) bool { return w.Key == key }) {
 			continue
 		}
-		l := intent.Placement{AuditOnly: f.auditedOnly(u)}
+		l := intent.Placement{AuditOnly: f.countAuditOnlyNodes(u)}
 		if text := l.AuditOnlyWarning(); text != "" {
 			out = append(out, "directive "+u.Name.Name+" "+text)
 		}
@@ -131,7 +131,7 @@ func (f inspection) enforcementWarnings(directives []intent.Key, t *translation,
 
 // mayEnforce reports whether a directive can enforce (change things) on any node. To enforce means to change the node.
 // Then operators must choose its nodes. A fixed mode of a namespace makes each directive enforce.
-func (f trust) mayEnforce(u *unit) bool {
+func (f trustRules) mayEnforce(u *unit) bool {
 	if u == nil || u.trustsFacts || u.definition.AsDirective() == nil {
 		return false
 	}
@@ -146,24 +146,24 @@ func (f trust) mayEnforce(u *unit) bool {
 	return false
 }
 
-// enforces reports whether a directive enforces by its own mode or in a component. A namespace or node may say
-// otherwise.
+// enforces reports whether a directive's own mode, or the mode of a component, is enforce. A namespace or node
+// may say otherwise.
 func (b *body) enforces() bool {
 	d := b.definition.AsDirective()
 	return d.Mode != model.ModeAudit || d.ForcesComponents()
 }
 
-// retrustUnit notes that an edited directive must be recomputed, because operators may no longer choose its nodes. The
-// edit may change whether operators chose the directive's nodes.
-func (p *recomputation) retrustUnit(f *fleet, id model.UnitID, old, new *unit) {
-	if (trustOf(f).mayEnforce(old) || trustOf(f).mayEnforce(new)) && (old.trustsFacts != new.trustsFacts || !reflect.DeepEqual(old.policies, new.policies)) {
+// recheckUnitTrust queues an edited directive for recomputation, because operators may no longer choose its
+// nodes. The edit may change whether operators chose the directive's nodes.
+func (p *recomputation) recheckUnitTrust(f *fleet, id model.UnitID, old, new *unit) {
+	if (newTrustRules(f).mayEnforce(old) || newTrustRules(f).mayEnforce(new)) && (old.trustsFacts != new.trustsFacts || !reflect.DeepEqual(old.policies, new.policies)) {
 		p.retrusted[id] = true
 	}
 }
 
-// retrustGroup notes that an edited group's directives must be recomputed, because its members may be less trusted.
-// The edit may change whether operators chose the group's members.
-func (p *recomputation) retrustGroup(f *fleet, id directory.GroupID, old, new *groupDef) {
+// recheckGroupTrust queues the directives of an edited group for recomputation, because its members may be less
+// trusted. The edit may change whether operators chose the group's members.
+func (p *recomputation) recheckGroupTrust(f *fleet, id directory.GroupID, old, new *groupDef) {
 	if old != nil && new != nil && old.trusted == new.trusted && reflect.DeepEqual(old.targets, new.targets) {
 		return
 	}
@@ -179,7 +179,7 @@ func (p *recomputation) retrustGroup(f *fleet, id directory.GroupID, old, new *g
 	}
 	up(id)
 	for unit, u := range f.units {
-		if u.def == nil || !trustOf(f).mayEnforce(u.def) {
+		if u.def == nil || !newTrustRules(f).mayEnforce(u.def) {
 			continue
 		}
 		for _, by := range u.def.policies {

@@ -56,7 +56,7 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 // Placement counts the nodes of a declared resource, and the resources and nodes that use the resource. It also counts
 // the resources and nodes that refer to the resource.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
-	i.withFleet(func(f inspection) { l = f.placementOf(f.definitions[key]) })
+	i.withFleet(func(f inspection) { l = f.countPlacement(f.definitions[key]) })
 	return l
 }
 
@@ -75,8 +75,8 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 	return ids, nil
 }
 
-// evaluateOnce evaluates a new condition once on all nodes that the namespace's resources may select. It does not add
-// the condition to the fleet.
+// evaluateOnce evaluates a new condition, without an index, on all nodes that the namespace's resources may
+// select. It does not add the condition to the fleet.
 func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
 	found, over := roaring.New(), f.all
 	if namespace != shared {
@@ -230,8 +230,8 @@ func (f inspection) proxyFaults(n *node) (list []fault) {
 	return list
 }
 
-// faults appends an error if the templates in a check fail with given property values. The expansion uses the given
-// property values.
+// faults appends an error to a list if a check's templates fail with given property values. The expansion uses
+// the given property values.
 func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault {
 	if b.try == nil {
 		return list
@@ -249,9 +249,9 @@ func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault
 	return list
 }
 
-// placementOf counts the nodes of a resource, and the resources and nodes that use the resource. It also counts the
+// countPlacement counts the nodes of a resource, and the resources and nodes that use the resource. It also counts the
 // resources and nodes that refer to the resource.
-func (f inspection) placementOf(def any) (l intent.Placement) {
+func (f inspection) countPlacement(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *directory.Namespace:
 		if of := f.inNamespace[d.Name]; of != nil {
@@ -269,18 +269,18 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 			if l.OverriddenBy == nil {
 				l.OverriddenBy = map[string]int{}
 			}
-			name := f.overriderOf(f.nodes[model.NodeID(id)], d).Name
+			name := f.overridingDirective(f.nodes[model.NodeID(id)], d).Name
 			if name.Namespace == d.Namespace {
 				l.OverriddenBy[name.Name]++
 			} else {
 				l.OverriddenBy[name.String()]++
 			}
 		}
-		l.AuditOnly = f.auditedOnly(d)
+		l.AuditOnly = f.countAuditOnlyNodes(d)
 	case *propertyDef:
 		l.Nodes, l.Checks = int(f.readersOf(d.indexKey()).GetCardinality()), len(f.properties.readers[d.property])
 	case *resourceDef:
-		if f.countUsers(&l, d.Resource); d.Kind == "Policy" {
+		if f.countUsers(&l, d.ResourceKey); d.Kind == "Policy" {
 			l.Nodes = int(f.policyNodes(d).GetCardinality())
 		}
 	}
@@ -302,7 +302,7 @@ func (f inspection) policyNodes(d *resourceDef) *roaring.Bitmap {
 }
 
 // countUsers counts the checks, other resources, namespaces and nodes that refer to a resource
-func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
+func (f inspection) countUsers(l *intent.Placement, of directory.ResourceKey) {
 	for _, u := range f.units {
 		if !containsName(of.Name, u.def.Namespace, u.def.needs[of.Kind]) {
 			continue
@@ -338,12 +338,12 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 			}
 		}
 		l.NotifiedNodes = f.countNodes(func(n *nodeDef) bool {
-			k := n.Receivers()
+			k := n.KeepaliveFailureReceivers()
 			return containsName(of.Name, n.Namespace, n.endHandlers) || k != nil && containsName(of.Name, n.Namespace, k.Handlers)
 		})
 	case "Pipeline":
 		l.NotifiedNodes = f.countNodes(func(n *nodeDef) bool {
-			k := n.Receivers()
+			k := n.KeepaliveFailureReceivers()
 			if k == nil {
 				return false
 			}

@@ -360,8 +360,8 @@ func (g *group) acceptedNodes() *roaring.Bitmap {
 	return nil
 }
 
-// mayContain reports whether the members of one group may become members of another, possibly trusted, group. A
-// trusted group contains only trusted groups.
+// mayContain reports whether one group may include the members of another group, given which groups are
+// trusted. A trusted group contains only trusted groups.
 func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	if outer == nil || !outer.trusted {
 		return true
@@ -370,8 +370,8 @@ func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	return g != nil && g.def != nil && g.def.trusted
 }
 
-// permittedTargets returns the targets of a group without the inner groups that the group may not include. A trusted
-// group must contain only trusted groups.
+// permittedTargets returns the targets of a group without inner groups that the group may not include. A
+// trusted group must contain only trusted groups.
 func (f *fleet) permittedTargets(def *groupDef) *targets {
 	if !def.trusted {
 		return def.targets

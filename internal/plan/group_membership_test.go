@@ -66,9 +66,9 @@ func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	}
 }
 
-// TestTrustedConditionsSeeTheServersLabels expects conditions of trusted groups to read only operators' labels. They
-// never read the agent's labels of the same name.
-func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
+// TestTrustedConditionsReadOperatorLabels expects conditions of trusted groups to read only labels that
+// operators have set. They never read the agent's labels of the same name.
+func TestTrustedConditionsReadOperatorLabels(t *testing.T) {
 	h := newTestPlanner(t)
 	const expr = `node.labels.role == "db"`
 	h.apply("Group", "default", "trusted", nil, &model.GroupSpec{Where: expr, Trusted: true})
@@ -124,8 +124,8 @@ func TestChangedFactsEvaluateConditionsOnce(t *testing.T) {
 	}
 }
 
-// TestPreviewWarnsOfTokensInTrustedGroups previews writes that add joined machines to a trusted group, and expects
-// warnings. The machines joined by a token. One warning comes per node and group.
+// TestPreviewWarnsOfTokensInTrustedGroups adds machines with a join token to a trusted group in a preview, and
+// expects warnings. The machines joined by a token. One warning comes per node and group.
 func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	token := &model.JoinGrant{Token: "4f1c"}
@@ -211,9 +211,9 @@ func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
 	}
 }
 
-// TestHandlersCountTheNodesThatNameThem expects the use count of a handler or pipeline to include all nodes with its
+// TestHandlerUsesIncludeNodes expects the use count of a handler or pipeline to include all nodes with its
 // name. These nodes name it for their keepalive or their removal.
-func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
+func TestHandlerUsesIncludeNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
 		h.node(name, nil)
@@ -244,9 +244,9 @@ func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	uses("one less", 2, 2)
 }
 
-// TestHandlersListTheirUsers expects a handler to count the routes, pipelines and Sensu agents that name the handler.
+// TestHandlerUsesIncludeResources expects a handler to count the routes, pipelines and Sensu agents that name the handler.
 // Users in the same apply also count.
-func TestHandlersListTheirUsers(t *testing.T) {
+func TestHandlerUsesIncludeResources(t *testing.T) {
 	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {
 		t.Helper()
@@ -277,9 +277,9 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	uses("it names another", "pager", intent.Placement{NotifiedNodes: 1})
 }
 
-// TestSecretsAndAssetsCountTheirUsers expects the use count of a secret or asset to include resources that run on the
+// TestSecretAndAssetUsesAreCounted expects the use count of a secret or asset to include resources that run on the
 // server. The users are handlers, mutators and filters.
-func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
+func TestSecretAndAssetUsesAreCounted(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
 	h.apply("Asset", "default", "tool", nil, &model.AssetSpec{})
@@ -295,9 +295,9 @@ func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	}
 }
 
-// TestReceiversOfAKeepalive expects a missed keepalive of a node to notify the node's own handlers. A node without
+// TestKeepaliveNotifiesHandlersOfNode expects a missed keepalive of a node to notify the node's own handlers. A node without
 // handlers uses the existing handlers that its agent names.
-func TestReceiversOfAKeepalive(t *testing.T) {
+func TestKeepaliveNotifiesHandlersOfNode(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil)
 	web01 := h.id("web01")

@@ -11,8 +11,8 @@ import (
 // node has no inventory. One goroutine at a time may call it.
 type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
-// SetInventories sets the search in inventories, and evaluates all conditions over inventories. Before this call such
-// a condition selects no node. It returns the nodes whose assignment changed.
+// SetInventories sets the function that searches inventories, and then evaluates all conditions on inventories.
+// Before this call such a condition selects no node. It returns the nodes whose assignment changed.
 func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -28,9 +28,9 @@ func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
 	return p.commit(newTranslation(), p.Revision(), all)
 }
 
-// EvaluateInventories evaluates conditions over inventories again after changes of inventories. It evaluates
-// conditions that read a changed section. changed has the sections by node (inventory.Section.Bit). It returns the
-// nodes whose assignment changed.
+// EvaluateInventories evaluates all conditions on inventories again, after the inventories of some nodes
+// changed. It evaluates conditions that read a changed section. changed has the sections by node
+// (inventory.Section.Bit). It returns the nodes whose assignment changed.
 func (p *Planner) EvaluateInventories(changed map[model.NodeID]uint32) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestGroupsFollowInventories changes inventories, and expects the members of groups that the test itself computes. It
-// expects that no condition is evaluated after a change of a section that no condition reads.
+// TestGroupsFollowInventories changes inventories, and compares the members of groups with members that the
+// test computes itself. It expects that no condition is evaluated after a change of a section that no condition
+// reads.
 func TestGroupsFollowInventories(t *testing.T) {
 	h := newTestPlanner(t)
 	var names []string

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestNodeStatesAsInRudder gives a node each state, and expects directives only in states with policies. The node's
-// check runs in all states.
+// TestNodeStatesAsInRudder sets each lifecycle state of a node, and expects directives only in states that
+// allow policies. The node's check runs in all states.
 func TestNodeStatesAsInRudder(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")

@@ -53,8 +53,8 @@ type Planner struct {
 	broken   uint64 // number of definitions that this version cannot compile
 }
 
-// New returns a planner, which knows no nodes before Load. The planner is ready after Load. The caller then calls
-// Load.
+// New returns a planner without any nodes, which Load then reads from the database. The planner is ready after
+// Load. The caller then calls Load.
 func New(o Options) *Planner {
 	if o.Kinds == nil {
 		o.Kinds = kind.All()
@@ -110,8 +110,8 @@ func (p *Planner) Load(ctx context.Context) error {
 	return p.CatchUp(ctx) // compiles changes that were committed while Load read the resources
 }
 
-// Run applies recorded changes of resources after each signal on the channel wake, until ctx ends. After an error of
-// the store it tries again every second.
+// Run compiles recorded changes of resources after each signal on the channel wake, until ctx ends. After an
+// error of the store it tries again every second.
 func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 	var retry <-chan time.Time
 	for {
@@ -177,7 +177,7 @@ func (p *Planner) commit(t *translation, revision int64, inventories map[model.N
 	pass := p.fleet.apply(t.edits, differingNodes(p.fleet, inventories))
 	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
 	p.fleet.removeUnusedSets()
-	t.replacePresent(p.fleet.definitions)
+	t.replaceDefinitions(p.fleet.definitions)
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
 	p.fleet.publish(p.draft, pass, t)
@@ -201,7 +201,7 @@ func (p *Planner) commit(t *translation, revision int64, inventories map[model.N
 	return changed
 }
 
-// Revision returns the revision (version number) of the declared resources behind the present assignments
+// Revision returns the revision (version number) of the declared resources in the current assignments.
 func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
 // TrustedGroup returns the name of one trusted group to which a node belongs, or an empty text. It considers all
@@ -233,9 +233,9 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 			}
 		case *resourceDef:
 			if e.new == nil {
-				draft.SetResource(def.Resource, nil)
+				draft.SetResource(def.ResourceKey, nil)
 			} else {
-				draft.SetResource(def.Resource, def.spec)
+				draft.SetResource(def.ResourceKey, def.spec)
 			}
 		case *unit:
 			p.units[def.ID] = true
@@ -246,9 +246,9 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	}
 	for it := p.placed.Iterator(); it.HasNext(); {
 		n := f.nodes[model.NodeID(it.Next())]
-		record := directory.PlacedNode{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Overridden: n.units.overridden, Generation: n.generation}
+		record := directory.NodeEntry{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Overridden: n.units.overridden, Generation: n.generation}
 		if n.content != nil {
-			record.Content = &n.content.Content
+			record.Content = &n.content.SharedContent
 		}
 		draft.SetNode(record)
 	}
@@ -259,7 +259,7 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	}
 	for id := range p.units {
 		if u := f.units[id]; u != nil {
-			draft.SetUnit(directory.PlacedUnit{Unit: u.def.Unit, Nodes: u.nodes.share()})
+			draft.SetUnit(directory.UnitEntry{Unit: u.def.Unit, Nodes: u.nodes.share()})
 		} else {
 			draft.DeleteUnit(id)
 		}
@@ -271,8 +271,8 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// changedDeclarations returns the changed resources that only the server reads, such as Routes and Pipelines. These
-// resources are not compiled for nodes.
+// changedDeclarations returns the changed resources that agents never receive, such as Routes and Pipelines.
+// These resources are not compiled for nodes.
 func (f *fleet) changedDeclarations(t *translation) (list []route.Declaration) {
 	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
@@ -282,14 +282,14 @@ func (f *fleet) changedDeclarations(t *translation) (list []route.Declaration) {
 			rezoned[new.Name] = true
 		}
 	}
-	declare := func(r directory.Resource, spec model.Spec) {
+	declare := func(r directory.ResourceKey, spec model.Spec) {
 		d := route.Declaration{Kind: r.Kind, Name: r.Name, Spec: spec}
 		if n := f.namespaces[r.Namespace]; n != nil {
 			d.Zone = n.Zone
 		}
 		list = append(list, d)
 	}
-	zoned := func(r directory.Resource) bool { return rezoned[r.Namespace] && r.Kind != "Silence" }
+	zoned := func(r directory.ResourceKey) bool { return rezoned[r.Namespace] && r.Kind != "Silence" }
 	if len(rezoned) > 0 {
 		for r, def := range f.resources {
 			if publishedKinds[r.Kind] && zoned(r) {
@@ -298,7 +298,7 @@ func (f *fleet) changedDeclarations(t *translation) (list []route.Declaration) {
 		}
 	}
 	for _, key := range t.keys {
-		r := directory.Resource{Kind: key.Kind, Name: routeName(key.Namespace, key.Name)}
+		r := directory.ResourceKey{Kind: key.Kind, Name: routeName(key.Namespace, key.Name)}
 		if def, ok := t.defs[key].(*resourceDef); publishedKinds[key.Kind] && !ok {
 			declare(r, nil)
 		} else if publishedKinds[key.Kind] && !zoned(r) {
@@ -339,7 +339,7 @@ func receiversOf(def any) (list []string) {
 	case *directory.Namespace:
 		return d.Handlers
 	case *nodeDef:
-		if k := d.Receivers(); k != nil {
+		if k := d.KeepaliveFailureReceivers(); k != nil {
 			return slices.Concat(k.Handlers, []string{""}, k.Pipelines)
 		}
 	case *unit:

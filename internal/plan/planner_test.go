@@ -52,7 +52,7 @@ func TestTargetsSelectTheirNodes(t *testing.T) {
 		}
 	}
 	id, _ := h.p.directory.NodeByName("other", "web01")
-	if a := h.p.directory.For(id); len(a.Definitions) != 1 || a.Definitions[0].Name != "everywhere" {
+	if a := h.p.directory.AssignmentOf(id); len(a.Definitions) != 1 || a.Definitions[0].Name != "everywhere" {
 		t.Errorf("other/web01 holds %v", a.Definitions)
 	}
 
@@ -65,21 +65,21 @@ func TestTargetsSelectTheirNodes(t *testing.T) {
 	}
 }
 
-// sameStrings reports whether two lists hold the same strings in any order.
+// sameStrings reports whether two lists contain the same strings in any order.
 func sameStrings(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(a, b)
 }
 
-// TestDefinitionDefaultsAndIdentity compiles a check, and expects default values and no new version after an edit of
-// its labels. An edit of the check's labels leaves the compiled check unchanged.
+// TestDefinitionDefaultsAndIdentity compiles a check, and expects default values and an unchanged version after
+// an edit of its labels. An edit of the check's labels leaves the compiled check unchanged.
 func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("web01", nil)
 	spec := commandCheck("true", &model.Targets{Nodes: []string{"web01"}})
 	spec.Severity = map[string]string{"critical": "disaster"}
 	h.apply("Check", "default", "c", nil, spec)
-	first := h.p.directory.For(node)
+	first := h.p.directory.AssignmentOf(node)
 	c := first.Definitions[0].AsCheck()
 	if c.Timeout.Seconds() != 60 || c.MaxOutput != 64<<10 || c.FailAfter != 1 || c.RecoverAfter != 1 ||
 		c.Severities != [4]model.Severity{0, model.SeverityWarning, model.Disaster, model.Average} || c.Namespace != 1 || c.ID == 0 {
@@ -90,18 +90,18 @@ func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 	}
 
 	h.apply("Check", "default", "c", map[string]string{"team": "a"}, spec) // labels: no new definition
-	if second := h.p.directory.For(node); second.Generation != first.Generation || len(h.changed) != 0 {
+	if second := h.p.directory.AssignmentOf(node); second.Generation != first.Generation || len(h.changed) != 0 {
 		t.Errorf("a label of the check made a new generation: %v", second.Generation)
 	}
 	edited := *spec
 	edited.Command = &model.Command{Shell: "false"}
 	h.apply("Check", "default", "c", nil, &edited)
-	third := h.p.directory.For(node)
+	third := h.p.directory.AssignmentOf(node)
 	if third.Definitions[0].ID == c.ID || !first.Generation.Less(third.Generation) || !slices.Equal(h.changed, []model.NodeID{node}) {
 		t.Errorf("an edit: definition %d → %d, %v", c.ID, third.Definitions[0].ID, third.Generation)
 	}
 	h.apply("Check", "default", "c", nil, spec) // back: the same definition again
-	if back := h.p.directory.For(node); back.Definitions[0].AsCheck() != c || back.Hash != first.Hash {
+	if back := h.p.directory.AssignmentOf(node); back.Definitions[0].AsCheck() != c || back.Hash != first.Hash {
 		t.Error("going back made another definition")
 	}
 	if h.p.directory.Definition(third.Definitions[0].ID) == nil {
@@ -114,7 +114,7 @@ func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 			t.Errorf("definition %d is unknown after a restart", id)
 		}
 	}
-	if after := h.p.directory.For(node); after.Hash != first.Hash || after.Generation.Less(first.Generation) {
+	if after := h.p.directory.AssignmentOf(node); after.Hash != first.Hash || after.Generation.Less(first.Generation) {
 		t.Error("the assignment differs after a restart")
 	}
 }
@@ -140,7 +140,7 @@ func TestNarrowestScopeSetsTheProperty(t *testing.T) {
 
 	want := func(node string, want ...wire.Property) {
 		t.Helper()
-		if got := h.p.directory.For(h.id(node)).Properties; !reflect.DeepEqual(got, want) {
+		if got := h.p.directory.AssignmentOf(h.id(node)).Properties; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", node, got, want)
 		}
 	}
@@ -162,8 +162,8 @@ func TestNarrowestScopeSetsTheProperty(t *testing.T) {
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
 }
 
-// TestRemovedChecksLoseTheirResults removes checks and nodes, and expects RemovalsSince to list each removal
-func TestRemovedChecksLoseTheirResults(t *testing.T) {
+// TestRemovalsAreListed removes checks and nodes, and expects RemovalsSince to list each removal
+func TestRemovalsAreListed(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
 	c := commandCheck("true", &model.Targets{Nodes: []string{"a", "b"}})
@@ -172,27 +172,27 @@ func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	cID, _ := h.p.directory.CheckByName("default", "c")
 	dID, _ := h.p.directory.CheckByName("default", "d")
 	kept := h.p.Revision()
-	uid := h.p.directory.For(b).UID
+	uid := h.p.directory.AssignmentOf(b).UID
 
 	h.apply("Check", "default", "c", nil, commandCheck("true", &model.Targets{Nodes: []string{"b"}}))
 	h.apply("Check", "default", "d", nil, nil)
 	h.apply("Node", "default", "b", nil, nil)
 	want := []Removal{
-		{Node: a, Mark: wire.ForgetMark{Check: cID}},
-		{Mark: wire.ForgetMark{Check: dID, Deleted: true}},
-		{Node: b, UID: uid, Mark: wire.ForgetMark{Deleted: true}},
+		{Node: a, Mark: wire.ForgetRecord{Check: cID}},
+		{Mark: wire.ForgetRecord{Check: dID, Deleted: true}},
+		{Node: b, UID: uid, Mark: wire.ForgetRecord{Deleted: true}},
 	}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)
 	}
-	if h.p.directory.For(b) != nil {
+	if h.p.directory.AssignmentOf(b) != nil {
 		t.Error("a deleted node has an assignment")
 	}
 
 	// The same after a crash that swallowed the marks.
 	h.forgotten = nil
 	h.start()
-	before := h.p.directory.For(a)
+	before := h.p.directory.AssignmentOf(a)
 	got, err := h.p.RemovalsSince(context.Background(), kept)
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("since: %+v, want %+v", got, want)
 	}
-	if after := h.p.directory.For(a); !reflect.DeepEqual(after, before) {
+	if after := h.p.directory.AssignmentOf(a); !reflect.DeepEqual(after, before) {
 		t.Error("looking back changed an assignment")
 	}
 }
@@ -263,7 +263,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("a", nil)
 	p := h.p
-	before := p.directory.For(node)
+	before := p.directory.AssignmentOf(node)
 	h.p = nil
 	h.apply("Check", "default", "c", nil, commandCheck("true", &model.Targets{Nodes: []string{"a"}}))
 	h.p = p
@@ -271,10 +271,10 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	if err := p.CatchUp(context.Background()); err == nil {
 		t.Fatal("no error")
 	}
-	if after := p.directory.For(node); !reflect.DeepEqual(before, after) {
+	if after := p.directory.AssignmentOf(node); !reflect.DeepEqual(before, after) {
 		t.Error("a failed pass changed the fleet")
 	}
-	if err := p.CatchUp(context.Background()); err != nil || len(p.directory.For(node).Definitions) != 1 {
+	if err := p.CatchUp(context.Background()); err != nil || len(p.directory.AssignmentOf(node).Definitions) != 1 {
 		t.Errorf("the second try: %v", err)
 	}
 }
@@ -345,7 +345,7 @@ func TestGroupCyclesAreRefused(t *testing.T) {
 func (h *testPlanner) snapshot() map[string]any {
 	seen := map[string]any{}
 	for _, id := range h.p.directory.Nodes("") {
-		if a := h.p.directory.For(id); a != nil { // not of a proxy node
+		if a := h.p.directory.AssignmentOf(id); a != nil { // not of a proxy node
 			seen[fmt.Sprint("node ", id)] = *a
 		}
 		seen[fmt.Sprint("groups ", id)] = slices.Sorted(slices.Values(h.p.directory.NodeGroups(id)))
@@ -375,7 +375,7 @@ func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	id := h.node("old", nil, "web")
 	h.apply("Check", "default", "c", nil, commandCheck("true", &model.Targets{Groups: []string{"web"}}))
 	h.apply("Check", "default", "d", nil, commandCheck("true", &model.Targets{Nodes: []string{"old"}}))
-	before, counts := h.p.directory.For(id), h.p.fleet.counts
+	before, counts := h.p.directory.AssignmentOf(id), h.p.fleet.counts
 	d, _ := h.p.directory.CheckByName("default", "d")
 	kept := h.p.Revision()
 	h.forgotten = nil
@@ -397,7 +397,7 @@ func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	if _, ok := h.p.directory.NodeByName("default", "old"); ok {
 		t.Error("the old name still means something")
 	}
-	if after := h.p.directory.For(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 || len(h.changed) != 0 {
+	if after := h.p.directory.AssignmentOf(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 || len(h.changed) != 0 {
 		t.Errorf("assignment %+v, forgotten %v, changed %v", after, h.forgotten, h.changed)
 	}
 	if now := h.p.fleet.counts; now.Built-counts.Built != 1 || now.Changed != counts.Changed {
@@ -411,7 +411,7 @@ func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	h.forgotten = nil
 	h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "third"}, From: "new",
 		Body: encodeSpec(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
-	want := []Removal{{Node: id, Mark: wire.ForgetMark{Check: d}}}
+	want := []Removal{{Node: id, Mark: wire.ForgetRecord{Check: d}}}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)
 	}

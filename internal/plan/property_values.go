@@ -24,13 +24,13 @@ import (
 // propertyIndex has the Property resources by scope, and the checks that read each property. Properties that groups
 // and nodes set in their own spec are in their definitions.
 type propertyIndex struct {
-	declared map[propertyPlace][]*propertyDef
+	declared map[declarationKey][]*propertyDef
 	sources  map[string]*propertySources // groups and resources with a value, by property
 	readers  map[string][]model.UnitID   // units that read the property, by property
 }
 
-// propertyPlace identifies one declaration of a property by name and scope. A scope is, for example, a group.
-type propertyPlace struct {
+// declarationKey identifies one declaration of a property by name and scope. A scope is, for example, a group.
+type declarationKey struct {
 	property string
 	scope    scope
 }
@@ -44,21 +44,21 @@ type propertySources struct {
 
 // newPropertyIndex returns an empty index of properties.
 func newPropertyIndex() *propertyIndex {
-	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
+	return &propertyIndex{declared: map[declarationKey][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
 // indexKey returns the key of a Property resource in the index. The key is the property's name and its scope.
-func (d *propertyDef) indexKey() propertyPlace { return propertyPlace{d.property, d.scope} }
+func (d *propertyDef) indexKey() declarationKey { return declarationKey{d.property, d.scope} }
 
-// add adds a Property resource to the index, and returns 1 for the count of resources. Like remove, it returns the
-// change of the number of resources.
+// add adds a Property resource to the index, and returns 1, the change of the resource count. Like remove, it
+// returns the change of the number of resources.
 func (x *propertyIndex) add(d *propertyDef) int {
 	x.declared[d.indexKey()] = append(x.declared[d.indexKey()], d)
 	return 1
 }
 
-// remove removes a Property resource from the index, and returns -1 for the count of resources. The number is the
-// change of the count of resources.
+// remove removes a Property resource from the index, and returns -1, the change of the resource count. The
+// number is the change of the count of resources.
 func (x *propertyIndex) remove(d *propertyDef) int {
 	at := d.indexKey()
 	x.declared[at] = slices.DeleteFunc(x.declared[at], func(o *propertyDef) bool { return o == d })
@@ -85,8 +85,8 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 	}
 }
 
-// valuesAt returns the property values that are declared at one place for the nodes of a namespace
-func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []source) {
+// valuesAt returns the values of a property declared in one scope, for nodes of a given namespace.
+func (x *propertyIndex) valuesAt(place declarationKey, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
 		if reachesNamespace(def.Namespace, ns) {
 			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from), def.merge})
@@ -105,14 +105,14 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 		return list
 	}
 	for _, of := range [...]route.Name{n.def.Name, routeName("", n.def.Name.Name)} {
-		list = append(list, x.valuesAt(propertyPlace{name, scope{level: nodeLevel, node: of}}, n.def.Namespace, from)...)
+		list = append(list, x.valuesAt(declarationKey{name, scope{level: nodeLevel, node: of}}, n.def.Namespace, from)...)
 	}
 	return list
 }
 
-// updatePropertyUsers notes that nodes with a possibly changed property value must be recomputed. An edit in one scope
-// changes a property.
-func (f *fleet) updatePropertyUsers(p *recomputation, at propertyPlace, resources int) {
+// updatePropertyUsers queues all nodes for recomputation whose value of a property may have changed. An edit in
+// one scope changes a property.
+func (f *fleet) updatePropertyUsers(p *recomputation, at declarationKey, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
 	s := x.sources[at.property]
@@ -150,20 +150,20 @@ type source struct {
 // have in common.
 type resolver struct {
 	f    *fleet
-	memo map[commonKey]*wire.Property
+	memo map[sharedValueKey]*wire.Property
 	buf  []byte
 }
 
-// commonKey is the cache key of a property value that several nodes share. The nodes belong to one namespace and to
+// sharedValueKey is the cache key of a property value that several nodes share. The nodes belong to one namespace and to
 // the same groups.
-type commonKey struct {
+type sharedValueKey struct {
 	property, ns string
 	groups       string // ids of the node's groups that set the property, 4 bytes each
 }
 
 // resolver returns a resolver of property values with an empty cache.
 func (f *fleet) resolver() *resolver {
-	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
+	return &resolver{f: f, memo: map[sharedValueKey]*wire.Property{}}
 }
 
 // properties returns a node's values of the named properties. It leaves out properties without a value.
@@ -183,23 +183,24 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 	case model.EntityProperty:
 		return r.sensuEntity(n)
 	case model.NodeModeProperty:
-		return r.nodeMode(n)
+		return r.effectiveMode(n)
 	}
 	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
 		return resolve(name, append(r.f.sharedSources(n, name), own))
 	}
 	r.buf = r.buf[:0]
 	r.f.properties.groupsWith(n, name, func(g directory.GroupID) { r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(g)) })
-	v, known := r.memo[commonKey{name, n.def.Namespace, string(r.buf)}]
+	v, known := r.memo[sharedValueKey{name, n.def.Namespace, string(r.buf)}]
 	if !known {
 		v = resolve(name, r.f.sharedSources(n, name))
-		r.memo[commonKey{name, n.def.Namespace, string(r.buf)}] = v
+		r.memo[sharedValueKey{name, n.def.Namespace, string(r.buf)}] = v
 	}
 	return v
 }
 
-// declaredMode returns whether the directives on a node audit or enforce, by Rudder's order of settings. The order is
-// a fixed mode of the namespace, audit of the node, the mode of a directive, of the node, of the namespace.
+// declaredMode returns the declared mode of a node's directives, audit or enforce, by Rudder's precedence of
+// settings. The order is a fixed mode of the namespace, audit of the node, the mode of a directive, of the
+// node, of the namespace.
 func (r *resolver) declaredMode(n *node) model.NodeMode {
 	mode := model.NodeMode{Mode: model.ModeAudit}
 	if of := r.f.namespaces[n.def.Namespace]; of != nil {
@@ -216,14 +217,15 @@ func (r *resolver) declaredMode(n *node) model.NodeMode {
 	return mode
 }
 
-// nodeMode returns for the assignment whether the directives on a node audit or enforce. It lists the directives that
-// only audit there, because no operator chose the node for them. Nil: audit, unless a directive enforces.
-func (r *resolver) nodeMode(n *node) *wire.Property {
+// effectiveMode returns the mode in a node's assignment, audit or enforce, for the directives on the node. It
+// lists the directives that only audit there, because no operator chose the node for them. Nil: audit, unless a
+// directive enforces.
+func (r *resolver) effectiveMode(n *node) *wire.Property {
 	mode := r.declaredMode(n)
 	r.buf = r.buf[:0]
 	for _, id := range n.units.ids {
 		u := r.f.units[id].def
-		if d := u.bodyOn(n.units).definition.AsDirective(); d != nil && trustOf(r.f).auditsOnly(u, d, &mode, n) {
+		if d := u.bodyFor(n.units).definition.AsDirective(); d != nil && newTrustRules(r.f).auditsOnly(u, d, &mode, n) {
 			mode.Audit = append(mode.Audit, id)
 			r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(id))
 		}
@@ -231,7 +233,7 @@ func (r *resolver) nodeMode(n *node) *wire.Property {
 	if mode.Mode == model.ModeAudit && mode.Fixed == "" && len(mode.Audit) == 0 {
 		return nil
 	}
-	key := commonKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed + "\x00" + string(r.buf)}
+	key := sharedValueKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed + "\x00" + string(r.buf)}
 	known := r.memo[key]
 	if known == nil {
 		text, err := json.Marshal(mode)
@@ -255,17 +257,17 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 				groups = append(groups, source{value: v, from: from})
 			}
 		}
-		groups = append(groups, x.valuesAt(propertyPlace{name, scope{level: groupLevel, group: g}}, ns, from)...)
+		groups = append(groups, x.valuesAt(declarationKey{name, scope{level: groupLevel, group: g}}, ns, from)...)
 	})
 	return [][]source{
-		x.valuesAt(propertyPlace{name, scope{level: globalLevel}}, ns, "global"),
-		x.valuesAt(propertyPlace{name, scope{level: namespaceLevel, ns: ns}}, ns, "namespace "+ns),
+		x.valuesAt(declarationKey{name, scope{level: globalLevel}}, ns, "global"),
+		x.valuesAt(declarationKey{name, scope{level: namespaceLevel, ns: ns}}, ns, "namespace "+ns),
 		groups,
 	}
 }
 
-// valueConflict marks a place in a merged property value where two scopes of one level disagree. Two groups, or other
-// scopes of one level, set different values for the same key.
+// valueConflict records a conflict in a merged property value between two scopes of the same level. Two groups,
+// or other scopes of one level, set different values for the same key.
 type valueConflict struct{ path, a, b string }
 
 // jsonLeaf is a text, number, boolean, null or list inside a merged property value. It names the scope that declares

@@ -69,7 +69,7 @@ func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
 
 // decode decodes a stored resource by the rules of its kind.
 func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declaredResource, error) {
-	kind, ok := c.kinds.Of(key.Kind)
+	kind, ok := c.kinds.Lookup(key.Kind)
 	if !ok {
 		return nil, fmt.Errorf("compile %s %q: unknown kind", key.Kind, key.Name)
 	}
@@ -114,7 +114,7 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 		if handler, ok := spec.(*model.HandlerSpec); ok {
 			handler.QualifyReferences(d.key.Namespace)
 		}
-		def = &resourceDef{directory.Resource{Kind: d.key.Kind, Name: d.name()}, d.spec,
+		def = &resourceDef{directory.ResourceKey{Kind: d.key.Kind, Name: d.name()}, d.spec,
 			c.kinds.References(&model.Resource{Kind: d.key.Kind, Metadata: model.Metadata{Namespace: d.key.Namespace, Name: d.key.Name}, Spec: d.spec})}
 	}
 	if err != nil {
@@ -234,7 +234,7 @@ type (
 	// resourceDef is a resource that agents never receive, such as a handler, route or hook. It stays as declared,
 	// without compilation.
 	resourceDef struct {
-		directory.Resource
+		directory.ResourceKey
 		spec       model.Spec
 		references []kind.Reference
 	}
@@ -362,7 +362,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 		return nil, err
 	}
 	if t.where != nil && t.where.ReadsGroups() {
-		return nil, model.Errorf(model.Invalid, "the condition (where) of a group cannot read node.groups, because groups are computed from it").
+		return nil, model.Errorf(model.Invalid, "the condition (where) of a group cannot read node.groups, because the members of groups depend on that condition").
 			WithHint("name the other groups in spec.groups")
 	}
 	if spec.Trusted && t.where != nil {

@@ -63,10 +63,10 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 	if e.Lands && n.def.exempt {
 		e.Lands, e.Text = false, fmt.Sprintf("%s does not run on this node, because no directive runs on a node of the state %s (spec.state)", name, n.def.state)
 	}
-	if mode := f.resolver().declaredMode(n); e.Lands && trustOf(f.fleet).auditsOnly(u, u.bodyOn(n.units).definition.AsDirective(), &mode, n) {
+	if mode := f.resolver().declaredMode(n); e.Lands && newTrustRules(f.fleet).auditsOnly(u, u.bodyFor(n.units).definition.AsDirective(), &mode, n) {
 		e.Steps = append(e.Steps, Explanation{Lands: true, Text: fmt.Sprintf("it enforces, but only audits on this node: %s selects it by values that the machine can choose. Set trusted: true in the group, name the node, or write trusted: facts in the directive", f.untrustedSource(u, n))})
 	}
-	if by := f.overriderOf(n, u); by != nil {
+	if by := f.overridingDirective(n, u); by != nil {
 		e.Lands = false
 		e.Text = fmt.Sprintf("%s is overridden on this node: directive %s of the same technique runs, for %s", name, nameFor(by.Name, n), by.precedence.reason(u.precedence))
 	}

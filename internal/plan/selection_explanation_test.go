@@ -23,9 +23,9 @@ func flattenExplanation(w Explanation) string {
 	return text
 }
 
-// TestExplainCheckShowsTheChain asks why a check runs on a node, and expects every step of the explanation. The steps
+// TestExplainCheckShowsEveryStep asks why a check runs on a node, and expects every step of the explanation. The steps
 // are check, target, group and condition.
-func TestExplainCheckShowsTheChain(t *testing.T) {
+func TestExplainCheckShowsEveryStep(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
 	h.node("db01", map[string]string{"env": "test"})
@@ -86,8 +86,8 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 	}
 }
 
-// TestPropertiesShowTheirSources lists the declared values of a property, and expects the result of the assignment.
-// The values go from global to node.
+// TestPropertiesShowTheirSources lists the declared values of properties, and expects the same merged values as
+// in assignments. The values go from global to node.
 func TestPropertiesShowTheirSources(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }

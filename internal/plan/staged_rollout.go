@@ -21,17 +21,17 @@ import (
 // receivers. The record is written in the commit that stores the candidate, so that no crash comes between, and package
 // rollout writes it from there on. Which nodes run the candidate follows from the record, the nodes' ids and their groups.
 
-// rollout has the new version of a directive, and says which nodes already run the version. The new version is the
-// candidate. It runs on the members of the groups, and on the nodes before the bound in the order of
-// model.RolloutOrder.
+// rollout has the new version of a directive, and the set of nodes that already run the version. The new
+// version is the candidate. It runs on the members of the groups, and on the nodes before the bound in the
+// order of model.RolloutOrder.
 type rollout struct {
 	*body
 	bound  uint64
 	groups []directory.GroupID
 }
 
-// reaches reports whether the roll-out has already given the new version to a node.
-func (r *rollout) reaches(n *node) bool {
+// includes reports whether a node already runs the new version in a roll-out.
+func (r *rollout) includes(n *node) bool {
 	return model.RolloutOrder(n.def.ID) < r.bound || slices.ContainsFunc(r.groups, n.groups.has)
 }
 
@@ -64,8 +64,8 @@ func (p *Planner) recompileChangedRollouts(ctx context.Context, t *translation, 
 	return nil
 }
 
-// stageUnits prepares the accepted and the new version of each changed directive with a roll-out. The new version is
-// the candidate. It returns the rows to write together with the new definitions.
+// stageUnits determines the accepted and the new version of each changed directive with a roll-out. The new
+// version is the candidate. It returns the rows to write together with the new definitions.
 func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []intent.Write, err error) {
 	if !t.touchesRollouts() {
 		return nil, nil
@@ -120,7 +120,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	return writes, nil
 }
 
-// stagePreview computes the two versions of unchanged directives in roll-outs, for a preview of other changes. A
+// stagePreview determines both versions of unchanged directives in roll-outs, for a preview of other changes. A
 // changed one is shown on all the nodes that will have it. The preview may write roll-outs, too: written. waits
 // reports whether the new body of a unit needs an approval.
 func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[model.UnitID]model.Rollout) (waits func(model.UnitID) bool, err error) {
@@ -139,7 +139,7 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	reviewed := p.reviewedUnits(t, rows)
 	for _, u := range t.units() {
 		u.steps = reviewedSteps(u, reviewed[u.ID])
-		row, compiled := rows[u.ID], definitionKeyOf(u.definition).row().Name
+		row, compiled := rows[u.ID], definitionKeyOf(u.definition).databaseKey().Name
 		waiting[u.ID] = u.steps != nil && u.steps.Approve && (row == nil || compiled != row.Accepted && (compiled == row.Candidate || !row.reachedNodes()))
 		if row != nil && compiled == row.Candidate {
 			if err := p.stage(u, &row.Rollout); err != nil {
@@ -177,17 +177,17 @@ func (p *Planner) readRollouts(ctx context.Context) (map[model.UnitID]*rolloutRo
 	return rows, nil
 }
 
-// nextRollout decides how a newly compiled directive reaches its nodes, and returns its roll-out. It returns nil if
-// the directive needs none. row is its stored roll-out; nil: none.
+// nextRollout decides whether a newly compiled directive reaches its nodes gradually, and returns its roll-out.
+// It returns nil if the directive needs none. row is its stored roll-out; nil: none.
 func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row *model.Rollout) (*model.Rollout, error) {
-	compiled := definitionKeyOf(u.definition).row().Name
+	compiled := definitionKeyOf(u.definition).databaseKey().Name
 	if row == nil {
 		next := &model.Rollout{Unit: u.ID, Accepted: compiled, Candidate: compiled, Spec: *u.steps}
-		now := p.definitionInForce(u)
+		now := p.acceptedDefinition(u)
 		if now == nil || definitionKeyOf(now) == definitionKeyOf(u.definition) {
 			return next, nil
 		}
-		next.Accepted = definitionKeyOf(now).row().Name
+		next.Accepted = definitionKeyOf(now).databaseKey().Name
 		return next, p.beginRollout(ctx, t, u, next, 0)
 	}
 	next := *row
@@ -218,10 +218,10 @@ func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row 
 	return &next, p.beginRollout(ctx, t, u, &next, base)
 }
 
-// definitionInForce returns the version of a directive that its nodes run before the roll-out of a new version. It
+// acceptedDefinition returns the version of a directive that its nodes run before the roll-out of a new version. It
 // returns nil for a new directive. At a start without a record of the roll-out, a definition that is not stored yet
 // belongs to a change that the last stop interrupted.
-func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
+func (p *Planner) acceptedDefinition(u *unit) (found *model.Definition) {
 	if s := p.fleet.units[u.ID]; s != nil && s.def != nil {
 		return s.def.definition
 	}
@@ -236,11 +236,11 @@ func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 	return found
 }
 
-// beginRollout starts the gradual roll-out of a directive's new version, which no node has yet. The new version is the
-// candidate. The roll-out waits for an approval, or runs at once. base is the revision before the change; zero: the
-// last one that the planner applied.
+// beginRollout starts the gradual roll-out of a directive's new version, at first without any node. The new
+// version is the candidate. The roll-out waits for an approval, or runs at once. base is the revision before
+// the change; zero: the last one that the planner applied.
 func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
-	r.Candidate = definitionKeyOf(u.definition).row().Name
+	r.Candidate = definitionKeyOf(u.definition).databaseKey().Name
 	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.StartedAt = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)
 	if r.Spec.Approve {
 		r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
@@ -265,8 +265,9 @@ func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *
 	return nil
 }
 
-// sourceChanges returns the recent changes of the resources behind a directive, newest first. The directive was
-// compiled from these resources. At a start (zero), or if none is after it, the list has the last change.
+// sourceChanges returns the recent changes of the resources that a directive is compiled from, newest first.
+// The directive was compiled from these resources. At a start (zero), or if none is after it, the list has the
+// last change.
 func (p *Planner) sourceChanges(ctx context.Context, u *unit, revision int64) (list []intent.Change, err error) {
 	keys := append([]intent.Key{u.source.key}, u.uses...)
 	for _, name := range u.needs["Policy"] {
@@ -291,9 +292,9 @@ func (p *Planner) sourceChanges(ctx context.Context, u *unit, revision int64) (l
 	return list[:after], nil
 }
 
-// stage gives the nodes that a roll-out has reached the new version, and the others the accepted version. The nodes
-// that the roll-out has reached get the new version, the others the accepted version. A definition that the store lost
-// is replaced by the compiled one, which then reaches all nodes.
+// stage assigns the new version to nodes that a roll-out has reached, and the accepted version elsewhere. The
+// nodes that the roll-out has reached get the new version, the others the accepted version. A definition that
+// the store lost is replaced by the compiled one, which then reaches all nodes.
 func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	compiled := u.body
 	u.Rollout = &directory.Rollout{Rollout: *r} // definitionStore.hash adds the definitions

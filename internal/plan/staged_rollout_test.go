@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// randomRolloutStep returns a random change of a running roll-out. ok is false if no roll-out is under way.
+// randomRolloutStep returns a random change to the stored record of a running roll-out. ok is false if no
+// roll-out is under way.
 func (h *testPlanner) randomRolloutStep(rt *rapid.T) (w intent.Write, ok bool) {
 	rows, _ := h.List(rt.Context(), intent.ListQuery{Kind: intent.RolloutKind})
 	rows = slices.DeleteFunc(rows, func(row intent.Row) bool {
@@ -49,9 +50,9 @@ func rolloutWrite(t interface{ Fatal(...any) }, key intent.Key, r model.Rollout)
 	return intent.Write{Key: key, Body: body, Expect: -1}
 }
 
-// TestRolloutsFollowTheirRecords edits a directive, and expects its roll-out to follow the changes of the stored
-// record. It expects the edit on the nodes of the steps that have begun, also after restarts, and in the end on all
-// nodes.
+// TestRolloutsFollowTheirRecords edits a directive, and expects each node's version to follow the roll-out's
+// stored record. It expects the edit on the nodes of the steps that have begun, also after restarts, and in the
+// end on all nodes.
 func TestRolloutsFollowTheirRecords(t *testing.T) {
 	h := newTestPlanner(t)
 	names := []string{"n1", "n2", "n3", "n4"}
@@ -161,8 +162,8 @@ func (h *testPlanner) revisionOf(directive string) int64 {
 	return row.Revision
 }
 
-// TestPreviewShowsStagedChangesOnAllNodes previews a change that rolls out gradually, and expects the count to include
-// all nodes. During a roll-out, writes that change nothing count no node.
+// TestPreviewShowsStagedChangesOnAllNodes previews a change with a gradual roll-out, and expects the preview to
+// count all nodes. During a roll-out, writes that change nothing count no node.
 func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")

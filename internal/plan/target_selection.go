@@ -19,7 +19,7 @@ func (f *fleet) updateTargets(p *recomputation, id model.UnitID) {
 	u := f.units[id]
 	nodes := roaring.New()
 	if u.def != nil {
-		nodes = f.landingNodes(u.def)
+		nodes = f.placementNodes(u.def)
 	}
 	for n := range bitmapIDs(roaring.Xor(nodes, u.selectedNodes())) {
 		if p.nodes.Contains(n) && u.def != nil {
@@ -65,8 +65,8 @@ func (f *fleet) updateUnitsOfNode(p *recomputation, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits sets the running checks and directives of a node, from all that select the node. It also sets the
-// version of each in a gradual roll-out.
+// assignUnits decides which of a node's selected checks and directives run, and stores the result. It also sets
+// the version of each in a gradual roll-out.
 func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) {
 	id := n.def.ID
 	units, lost := p.splitOverridden(f, selected)
@@ -84,7 +84,7 @@ func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) 
 		})
 	var next []model.UnitID
 	for _, u := range units {
-		if f.units[u].def.runsSecondBody(n) {
+		if f.units[u].def.runsNewVersion(n) {
 			next = append(next, u)
 		}
 	}
@@ -93,7 +93,7 @@ func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) 
 }
 
 // readersOf returns the nodes in a property's scope where a check reads the property
-func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
+func (f *fleet) readersOf(at declarationKey) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
 		readers.Or(f.units[u].nodes.Bitmap)
@@ -153,7 +153,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	var err error
 	out.except, err = c.targets(ns, t.Except)
 	if err != nil {
-		return nil, fmt.Errorf("except: %w", err)
+		return nil, fmt.Errorf("exceptions (except): %w", err)
 	}
 	return out, nil
 }
@@ -174,8 +174,8 @@ func (f *fleet) selectedNodes(t *targets, owner string) *roaring.Bitmap {
 	return f.selectedNodesBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
 }
 
-// selectedNodesBy returns the nodes that targets select, with the given function to evaluate conditions. The function
-// holds returns the nodes that match a condition.
+// selectedNodesBy returns the nodes that targets select, and evaluates conditions by a given function. The
+// function holds returns the nodes that match a condition.
 func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
 	set := roaring.New()
 	if t == nil {
@@ -209,14 +209,14 @@ func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition)
 
 // targetsSelect reports whether the targets of a resource select a given node. owner is the namespace of the resource.
 func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
-	if t == nil || !reachesNamespace(owner, n.def.Namespace) || !f.listedOrMatching(t, n) {
+	if t == nil || !reachesNamespace(owner, n.def.Namespace) || !f.matchesAnyTarget(t, n) {
 		return false
 	}
 	return t.except == nil || !f.targetsSelect(t.except, owner, n)
 }
 
-// listedOrMatching reports whether targets select a node by group, name or condition. It ignores their exceptions.
-func (f *fleet) listedOrMatching(t *targets, n *node) bool {
+// matchesAnyTarget reports whether targets select a node by group, name or condition. It ignores their exceptions.
+func (f *fleet) matchesAnyTarget(t *targets, n *node) bool {
 	for _, g := range t.groups {
 		if n.groups.has(g) {
 			return true
@@ -233,9 +233,9 @@ func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 // A proxy check lands on two sorts of nodes: machines run the check, and proxy nodes are its subjects. Both are nodes of
 // the unit. The assignments of the machines name the proxy nodes.
 
-// landingNodes returns the nodes that a check selects, both machines and proxy nodes. These are machines that run the
-// check and proxy nodes that it is about.
-func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
+// placementNodes returns the nodes on which a check takes effect, both machines and proxy nodes. These are
+// machines that run the check and proxy nodes that it is about.
+func (f *fleet) placementNodes(u *unit) *roaring.Bitmap {
 	on := f.selectedNodes(u.targets, u.Namespace)
 	for _, p := range u.policies {
 		on.Or(f.selectedNodes(p.targets, p.policy.Namespace))
@@ -252,8 +252,8 @@ func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	return on
 }
 
-// runsOn reports whether a node runs a check or is its subject as a proxy node. The caller found the unit by the
-// node's groups, names or labels, so only proxies, namespace and except remain to be tested.
+// runsOn reports whether a node runs a check, or is a proxy node that the check examines. The caller found the
+// unit by the node's groups, names or labels, so only proxies, namespace and except remain to be tested.
 func (f *fleet) runsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
@@ -271,7 +271,7 @@ func (f *fleet) runners(u *placedUnit) *roaring.Bitmap {
 	return roaring.AndNot(u.nodes.Bitmap, f.proxies)
 }
 
-// markProxyRunners notes that the machines of a proxy check need new assignments, because its proxy nodes changed.
+// markProxyRunners queues the machines of a proxy check for new assignments, because its proxy nodes changed.
 func (f *fleet) markProxyRunners(p *recomputation) {
 	mark := func(id model.UnitID) {
 		if u := f.units[id]; u != nil && u.def != nil && u.def.proxies != nil {
@@ -295,10 +295,10 @@ func (f *fleet) markProxyRunners(p *recomputation) {
 	}
 }
 
-// skipProxies removes the proxy nodes, which have no agent, from a set of nodes with new assignments. A proxy node has
-// no agent. It also discards the compositions of their unit sets, so that a machine with the same set composes it
-// again.
-func (f *fleet) skipProxies(p *recomputation) {
+// dropProxyNodes removes proxy nodes, which run no agent, from the list of nodes with new assignments. A proxy
+// node has no agent. It also discards the compositions of their unit sets, so that a machine with the same set
+// composes it again.
+func (f *fleet) dropProxyNodes(p *recomputation) {
 	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {
 		f.nodes[model.NodeID(id)].units.composed = nil
 	}
@@ -318,7 +318,7 @@ func (b *builder) proxyTargets(s *unitSet, leftOut []model.UnitID, definitions [
 			continue
 		}
 		found = true
-		body := u.def.bodyOn(s)
+		body := u.def.bodyFor(s)
 		subjects := nodeIDs(roaring.And(u.nodes.Bitmap, b.f.proxies))
 		key := string(nodeListKey(subjects))
 		at, known := sets[key]

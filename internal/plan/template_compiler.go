@@ -25,7 +25,7 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	for i := range spec.Discovery {
 		if rule := &spec.Discovery[i]; !rule.Disabled {
 			definition.Items = append(definition.Items, rule.Item())
-			definition.Rules = append(definition.Rules, compileRule(rule, named))
+			definition.Rules = append(definition.Rules, compileDiscoveryRule(rule, named))
 		}
 	}
 	for _, s := range spec.Secrets {
@@ -35,7 +35,7 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	}
 	slices.SortFunc(definition.Rules, func(a, b model.DefinitionRule) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(definition.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
-	b := &body{definition: definition.Seal(), properties: definition.MacroNames()}
+	b := &body{definition: definition.ToDefinition(), properties: definition.MacroNames()}
 	if len(b.properties) > 0 {
 		b.try = func(properties model.PropertyValues) error { return definition.MacroError(properties) }
 	}
@@ -77,9 +77,9 @@ func (named references) addReceivers(t *model.DefinitionTrigger) {
 	}
 }
 
-// compileRule compiles a low-level discovery rule of a Template. By such a rule agents find things such as disks.
+// compileDiscoveryRule compiles a low-level discovery rule of a Template. By such a rule agents find things such as disks.
 // Disabled prototypes stay: an override may ask for them.
-func compileRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
+func compileDiscoveryRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
 	out := rule.Definition()
 	for i := range out.Triggers {
 		named.addReceivers(&out.Triggers[i])

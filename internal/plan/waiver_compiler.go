@@ -28,7 +28,7 @@ func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	}
 	u := &unit{
 		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations, DisplayName: d.meta.DisplayName},
-		body: &body{definition: definition.Seal()},
+		body: &body{definition: definition.ToDefinition()},
 	}
 	var err error
 	if u.size, err = definitionSize(u.definition); err != nil {
@@ -43,12 +43,12 @@ func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// selfChosen counts the nodes that a Waiver selects only by values from the machines themselves. Values that the
+// countSelfChosenNodes counts the nodes that a Waiver selects only by values from the machines themselves. Values that the
 // machines themselves report have selected them.
-func (f inspection) selfChosen(u *placedUnit) (count int) {
+func (f inspection) countSelfChosenNodes(u *placedUnit) (count int) {
 	t := u.def.targets
 	for id := range bitmapIDs(u.nodes.Bitmap) {
-		if n := f.nodes[model.NodeID(id)]; t != nil && !(trustOf(f.fleet).operatorsList(t, n, 0) && (t.except == nil || trustOf(f.fleet).operatorsExclude(t.except))) {
+		if n := f.nodes[model.NodeID(id)]; t != nil && !(newTrustRules(f.fleet).operatorsChoseTargets(t, n, 0) && (t.except == nil || newTrustRules(f.fleet).operatorsChoseExceptions(t.except))) {
 			count++
 		}
 	}
@@ -76,7 +76,7 @@ func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
 	if !covered {
 		return []string{"none of its nodes has a directive that it covers: muster get compliance"}
 	}
-	if n := f.selfChosen(own); n > 0 {
+	if n := f.countSelfChosenNodes(own); n > 0 {
 		out = append(out, fmt.Sprintf("on %s facts, or labels and groups of the agent, select it: such a machine can excuse itself. Name nodes, or a group with trusted: true", model.CountNoun(n, "node")))
 	}
 	if len(missing) > 0 {

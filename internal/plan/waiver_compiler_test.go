@@ -23,7 +23,7 @@ func TestWaiverReachesItsNodesAlone(t *testing.T) {
 	definition := h.directiveOn("n1", "hello")
 	spec := &model.WaiverSpec{Directive: "hello", Components: []string{"message"}, Targets: &model.Targets{Nodes: []string{"n1"}}, Reason: "a", Expires: model.Time{Time: time.Unix(2e9, 0)}}
 	waiverOn := func(node string) (found *model.WaiverDefinition) {
-		for _, c := range h.p.directory.For(h.id(node)).Definitions {
+		for _, c := range h.p.directory.AssignmentOf(h.id(node)).Definitions {
 			if w := c.AsWaiver(); w != nil {
 				found = w
 			}

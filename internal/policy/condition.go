@@ -12,11 +12,11 @@ import (
 // node's facts.
 type Condition struct {
 	eval  func(*Scope) bool
-	names []namePlace
+	names []namePosition
 }
 
-// namePlace is the position of a component's name in the text of a condition.
-type namePlace struct {
+// namePosition is the position of a component's name in the text of a condition.
+type namePosition struct {
 	name       string
 	start, end int // of its quoted form
 }
@@ -52,9 +52,9 @@ func renameComponents(text string, rename func(string) string) (string, error) {
 	return b.String() + text[at:], nil
 }
 
-// any reports whether a component, or any component of a block or loop, has a matching status. If the name belongs to
-// a block or loop, one matching component is enough.
-func (s *Scope) any(name string, matches func(Status) bool) bool {
+// anyMatches reports whether a component, or any component of a block, has a status of a given class. If the
+// name belongs to a block or loop, one matching component is enough.
+func (s *Scope) anyMatches(name string, matches func(Status) bool) bool {
 	if status, ran := s.Statuses[name]; ran {
 		return matches(status)
 	}
@@ -66,16 +66,16 @@ func (s *Scope) any(name string, matches func(Status) bool) bool {
 	return false
 }
 
-// Holds reports whether the condition of a component is true. A component that did not run is neither changed nor ok
+// IsTrue reports whether the condition of a component is true. A component that did not run is neither changed nor ok
 // nor failed.
-func (c *Condition) Holds(s *Scope) bool { return c.eval(s) }
+func (c *Condition) IsTrue(s *Scope) bool { return c.eval(s) }
 
 // functions has the functions that a condition may call. Each applies to a component, or to all components of a block
 // or loop.
 var functions = map[string]func(s *Scope, name string) bool{
-	"changed": func(s *Scope, name string) bool { return s.any(name, isChanged) },
-	"ok":      func(s *Scope, name string) bool { return s.any(name, isOK) && !s.any(name, isFailed) },
-	"failed":  func(s *Scope, name string) bool { return s.any(name, isFailed) },
+	"changed": func(s *Scope, name string) bool { return s.anyMatches(name, isChanged) },
+	"ok":      func(s *Scope, name string) bool { return s.anyMatches(name, isOK) && !s.anyMatches(name, isFailed) },
+	"failed":  func(s *Scope, name string) bool { return s.anyMatches(name, isFailed) },
 }
 
 // isChanged reports whether an agent repaired a component.
@@ -109,12 +109,12 @@ func ParseCondition(text string) (*Condition, error) {
 type conditionParser struct {
 	rest  string
 	size  int // of the whole text
-	names []namePlace
+	names []namePosition
 	depth int
 	err   error
 }
 
-// fail records the first error, with the text that follows the error.
+// fail records the first syntax error, with the unread rest of the condition.
 func (p *conditionParser) fail(reason string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("condition: %s: %q", reason, p.rest)
@@ -132,7 +132,7 @@ func (p *conditionParser) accept(token string) bool {
 	return ok
 }
 
-// expect skips the next token, and fails on an unexpected token.
+// expect skips the given token, and records an error if another token comes next.
 func (p *conditionParser) expect(token string) {
 	if !p.accept(token) {
 		p.fail("expected " + token + " here")
@@ -207,7 +207,7 @@ func (p *conditionParser) parseTerm() func(*Scope) bool {
 			p.skipSpace()
 			begin := p.size - len(p.rest)
 			name := p.quoted()
-			p.names = append(p.names, namePlace{name, begin, p.size - len(p.rest)})
+			p.names = append(p.names, namePosition{name, begin, p.size - len(p.rest)})
 			p.expect(")")
 			return func(s *Scope) bool { return of(s, name) }
 		}

@@ -32,7 +32,7 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 		c, err := ParseCondition(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
-		} else if got := c.Holds(scope); got != want {
+		} else if got := c.IsTrue(scope); got != want {
 			t.Errorf("%s = %v, want %v", text, got, want)
 		}
 	}
@@ -43,14 +43,14 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 	}
 }
 
-// FuzzCondition parses random conditions, and expects that each valid one can be evaluated.
+// FuzzCondition parses random conditions, and expects every valid condition to be evaluated without a panic.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{`changed("a") && !ok("b") || (failed("c"))`, `facts["os"] != "linux"`, `ok("`, `((((`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := ParseCondition(text); err == nil {
-			c.Holds(&Scope{Statuses: map[string]Status{"a": Success}})
+			c.IsTrue(&Scope{Statuses: map[string]Status{"a": Success}})
 		}
 	})
 }
@@ -88,7 +88,8 @@ func TestPercentsFollowRudder(t *testing.T) {
 	}
 }
 
-// TestCodesKeepTheOrderOfComponents packs the statuses of 0 to 8 components, and expects the same statuses.
+// TestCodesKeepTheOrderOfComponents packs the statuses of 0 to 8 components, and expects the same statuses
+// after unpacking.
 func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 	for n := range 9 {
 		c := NewCodes(n)
@@ -117,8 +118,8 @@ func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 	}
 }
 
-// TestDecisionTable compares the decision of each row of Rudder's table of a run's analysis. Runs are 5 minutes
-// apart, with 5 minutes of grace. The heartbeat of "changes only" is an hour.
+// TestDecisionTable decides about sample runs, and expects the result in each row of Rudder's decision table.
+// Runs are 5 minutes apart, with 5 minutes of grace. The heartbeat of "changes only" is an hour.
 func TestDecisionTable(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
@@ -200,7 +201,7 @@ func TestCompileBindsParameters(t *testing.T) {
 	}
 	for value, values := range map[string]map[string]model.ParameterValue{
 		"has no value":                     texts("user", "a"),
-		"is no whole number":               texts("port", "many", "user", "a"),
+		"is not a whole number":            texts("port", "many", "user", "a"),
 		"is not one of the allowed values": texts("port", "1", "user", "a", "root", "perhaps"),
 		"does not match":                   texts("port", "1", "user", "a", "shell", "a1"),
 		"has no parameter":                 texts("port", "1", "user", "a", "shell", "sh", "colour", "red"),
@@ -237,7 +238,7 @@ func texts(pairs ...string) map[string]model.ParameterValue {
 // the server tests constraints.
 func TestConstraintsNeedValue(t *testing.T) {
 	for _, p := range []model.Parameter{{Name: "a", OneOf: []model.Scalar{"no"}}, {Name: "a", Pattern: "[a-z]+"}, {Name: "a", Type: "integer"}, {Name: "a", Type: "boolean"}} {
-		if err := CheckParameter(&p, model.TextValue("{{ .props.a }}")); err == nil || !strings.Contains(err.Error(), "cannot test") {
+		if err := CheckParameter(&p, model.TextValue("{{ .props.a }}")); err == nil || !strings.Contains(err.Error(), "cannot be checked against") {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
@@ -246,9 +247,9 @@ func TestConstraintsNeedValue(t *testing.T) {
 	}
 }
 
-// TestCodesAreReadByWords reads many packed status codes at once, and expects the same statuses as reads one by one.
+// TestWordReadsEqualSingleReads reads many packed status codes at once, and expects the same statuses as reads one by one.
 // Statuses are random, with all lengths around a word.
-func TestCodesAreReadByWords(t *testing.T) {
+func TestWordReadsEqualSingleReads(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 4000 {
 		n := round % 70

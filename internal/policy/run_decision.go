@@ -5,7 +5,7 @@ import "time"
 // Grace is the time in which a report may still arrive after a run's interval.
 const Grace = 5 * time.Minute
 
-// Decision is the reason why the components of a directive on a node have their statuses.
+// Decision is the reason for the statuses of a directive's components, such as an overdue report.
 type Decision uint8
 
 // Decisions about a component's status, with the names of Rudder's run analysis.

@@ -114,8 +114,8 @@ const (
 	chainBreaks
 )
 
-// IsReason reports whether the number is a known reason for a break in a chain of runs.
-func (c ChainBreak) IsReason() bool { return c > ChainContinues && c < chainBreaks }
+// IsKnown reports whether the number is a known reason for a break in a chain of runs.
+func (c ChainBreak) IsKnown() bool { return c > ChainContinues && c < chainBreaks }
 
 // String describes for people why a run does not continue its chain.
 func (c ChainBreak) String() string {
@@ -141,13 +141,13 @@ func (c ChainBreak) String() string {
 // chainPositionVersion is the first byte of a stored chain position.
 const chainPositionVersion = 1
 
-// AppendPosition encodes the length and the last hash of a chain, from which an agent continues after restarts. An
-// agent continues its chain from them after a restart.
+// AppendPosition appends the encoded length and last hash of a chain of runs, for an agent's restart. An agent
+// continues its chain from them after a restart.
 func (e *ChainEnd) AppendPosition(dst []byte) []byte {
 	return append(binary.AppendUvarint(append(dst, chainPositionVersion), e.Number), e.Link[:]...)
 }
 
-// DecodePosition decodes the length and the last hash of a chain, as AppendPosition has encoded both.
+// DecodePosition decodes the length and last hash of a chain of runs, in the form of AppendPosition.
 func (e *ChainEnd) DecodePosition(data []byte) error {
 	if len(data) == 0 || data[0] != chainPositionVersion {
 		return errors.New("unknown version of the chain's position")

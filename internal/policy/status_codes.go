@@ -22,10 +22,10 @@ func (c Codes) Set(i int, s Status) {
 	c[i/2] = c[i/2]&^(15<<shift) | byte(s)<<shift
 }
 
-// Check returns an error unless n components have statuses that agents report.
+// Check returns an error if the packed statuses do not fit n components, or contain an unknown status.
 func (c Codes) Check(n int) error {
 	if len(c) != (n+1)/2 {
-		return fmt.Errorf("the number of bytes with status codes, %d, does not fit %d components", len(c), n)
+		return fmt.Errorf("%d bytes of packed status codes do not fit %d components", len(c), n)
 	}
 	unknown, whole := uint64(0), c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {
@@ -51,8 +51,8 @@ const (
 	highBits  = 8 * everyCode
 )
 
-// word returns the packed status codes of 16 components, beginning at position i. Components behind the last are not
-// applicable. i is a multiple of 16.
+// word returns the packed statuses of 16 components as one 64-bit word, from position i on. Components behind
+// the last are not applicable. i is a multiple of 16.
 func (c Codes) word(i, n int) uint64 {
 	if i+wordCodes <= n {
 		return binary.LittleEndian.Uint64(c[i/2:])
@@ -63,17 +63,17 @@ func (c Codes) word(i, n int) uint64 {
 	return binary.LittleEndian.Uint64(rest[:])&^behind | uint64(NotApplicable)*everyCode&behind
 }
 
-// aboveWaived marks the status codes above Waived in a word of packed codes.
+// aboveWaived sets the high bit of each packed status code that is greater than the code Waived.
 func aboveWaived(w uint64) uint64 { return w & (w >> 3 & everyCode * 7) }
 
-// unfulfilled marks the status codes that are neither compliant nor waived in a word of packed codes. Unfulfilled are
-// Missing, and NonCompliant up to CouldNotCheck.
+// unfulfilled sets the high bit of each packed status code that is neither compliant nor waived. Unfulfilled
+// are Missing, and NonCompliant up to CouldNotCheck.
 func unfulfilled(w uint64) uint64 {
 	return (w + 3*everyCode | ^(w + 7*everyCode)) & ^w & highBits
 }
 
-// countBits counts the components that the function mark selects by setting the high bit of their code.
-func (c Codes) countBits(n int, mark func(uint64) uint64) int {
+// countMarked counts the components whose packed status code gets a high bit from the function mark.
+func (c Codes) countMarked(n int, mark func(uint64) uint64) int {
 	found, whole := 0, c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {
 		found += bits.OnesCount64(mark(binary.LittleEndian.Uint64(whole)) & highBits)
@@ -82,10 +82,10 @@ func (c Codes) countBits(n int, mark func(uint64) uint64) int {
 }
 
 // Unfulfilled returns how many of n components are neither compliant nor waived.
-func (c Codes) Unfulfilled(n int) int { return c.countBits(n, unfulfilled) }
+func (c Codes) Unfulfilled(n int) int { return c.countMarked(n, unfulfilled) }
 
 // Waived returns how many of n components are waived.
-func (c Codes) Waived(n int) int { return c.countBits(n, func(w uint64) uint64 { return w }) }
+func (c Codes) Waived(n int) int { return c.countMarked(n, func(w uint64) uint64 { return w }) }
 
 // NextUnfulfilled returns the index of the next component that is neither compliant nor waived. It looks at n
 // components, from i on. The result is n if there is none.

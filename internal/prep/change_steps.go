@@ -15,13 +15,13 @@ import (
 // compileSimpleChange compiles the step simpleChange, which outputs the difference to the last value. The first value
 // and a value below the last one (a counter that began again) give none.
 func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
-	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, at int64, m *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		n, err := typedNumber(v, t)
 		if err != nil {
 			return n, fmt.Errorf("cannot calculate delta (simple change) for value of type %q: %w", kindName(v), err)
 		}
 		last := *m
-		*m = memory{at: at, value: n}
+		*m = rememberedValue{at: at, value: n}
 		diff, ok := difference(n, last.value)
 		if !ok {
 			return item.Value{}, nil
@@ -33,13 +33,13 @@ func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 // compileChangePerSecond compiles the step changePerSecond, which outputs the difference to the last value per second.
 // Two integers give an integer. A value that is not newer than the last one gives none.
 func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
-	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, at int64, m *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		n, err := typedNumber(v, t)
 		if err != nil {
 			return n, fmt.Errorf("cannot calculate delta (speed per second) for value of type %q: %w", kindName(v), err)
 		}
 		last := *m
-		*m = memory{at: at, value: n}
+		*m = rememberedValue{at: at, value: n}
 		diff, ok := difference(n, last.value)
 		if !ok || at <= last.at {
 			return item.Value{}, nil
@@ -54,8 +54,8 @@ func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// difference subtracts the last value from a new value, unless the counter has fallen. It returns false if last is no
-// number or is above v.
+// difference subtracts the last value from a new value, but returns nothing after a decrease. It returns false
+// if last is no number or is above v.
 func difference(v, last item.Value) (item.Value, bool) {
 	if last.Kind() == item.None {
 		return item.Value{}, false
@@ -83,7 +83,7 @@ func compileDiscardUnchangedHeartbeat(params []string, _ item.Type) (stepFunc, e
 
 // discardUnchanged returns a step that discards repeated values, except after each heartbeat period
 func discardUnchanged(heartbeat time.Duration) stepFunc {
-	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, at int64, m *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		now := comparableForm(v)
 		if sameValue(m.value, now) && time.Duration(at-m.at) < heartbeat {
 			return item.Value{}, nil

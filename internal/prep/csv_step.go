@@ -39,7 +39,7 @@ func compileCSVToJSON(params []string, _ item.Type) (stepFunc, error) {
 	case form.quote != "" && form.quote == form.delimiter:
 		return nil, model.Errorf(model.Invalid, "delimiter and quotation mark are the same character")
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		out, err := form.convert(textOf(v))
 		if err != nil {
 			return v, fmt.Errorf("cannot convert CSV to JSON: %w", err)
@@ -70,16 +70,16 @@ func (f csvForm) convert(text string) (string, error) {
 	for number := 0; text != ""; number++ {
 		row, rest, more, err := f.cutRow(text)
 		if err != nil {
-			return "", fmt.Errorf("row %d: %w", number+1, err)
+			return "", fmt.Errorf("CSV row %d: %w", number+1, err)
 		}
 		text = rest
 		if number == 0 && f.header {
 			names = row
-			if name := duplicate(names); name != "" {
+			if name := firstDuplicate(names); name != "" {
 				return "", fmt.Errorf("duplicated column name %q", name)
 			}
 		} else if out, err = f.appendRow(out, names, row); err != nil {
-			return "", fmt.Errorf("row %d: %w", number+1, err)
+			return "", fmt.Errorf("CSV row %d: %w", number+1, err)
 		}
 		if more && text == "" { // a line feed at the end begins an empty row
 			if out, err = f.appendRow(out, names, []string{""}); err != nil {
@@ -174,8 +174,8 @@ func (f csvForm) cutQuoted(text string) (field, rest string, err error) {
 	}
 }
 
-// duplicate returns the first repeated name of a list. The text is empty if no name is repeated.
-func duplicate(names []string) string {
+// firstDuplicate returns the first repeated name of a list. The text is empty if no name is repeated.
+func firstDuplicate(names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
 		if seen[name] {

@@ -24,9 +24,9 @@ func NewEntityReader(paths map[string]string) (*EntityReader, error) {
 	return r, nil
 }
 
-// Read calls the function each for every entity in a discovered list, until each returns false. The list is a JSON
-// list, or the field data of a JSON object. macro returns the value of a macro in the object. Other elements of the
-// list are left out, as in Zabbix.
+// Read calls a function for every entity in a discovered list, until the function returns false. The list is a
+// JSON list, or the field data of a JSON object. macro returns the value of a macro in the object. Other
+// elements of the list are left out, as in Zabbix.
 func (r *EntityReader) Read(text string, each func(macro func(name string) (string, bool)) bool) error {
 	var t jsonTree
 	if err := t.parseJSON(text); err != nil {

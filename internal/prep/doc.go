@@ -7,5 +7,5 @@
 // suspended. It has no goroutines and no locks; a Chain is safe for concurrent use, a State and a Parsed belong to one
 // goroutine at a time.
 //
-// Start reading at step_chain.go, then steps.go, which lists all steps.
+// Start reading at step_chain.go, then step_types.go, which lists all steps.
 package prep

@@ -22,7 +22,7 @@ func FuzzStep(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
 	}
 	f.Fuzz(func(t *testing.T, name, one, two, three, value string) {
-		d, ok := findDefinition(nil, func(d *definition) bool { return d.name == name })
+		d, ok := findStepType(nil, func(d *stepType) bool { return d.name == name })
 		if !ok || name == "javascript" || len(value) > 10_000 {
 			return // FuzzCompile of package filter fuzzes JavaScript
 		}
@@ -36,7 +36,7 @@ func FuzzStep(f *testing.F) {
 		}
 		in := textSample(1, value)
 		var s, shared State
-		master := NewParsed(in)
+		master := NewParsedValue(in)
 		a := outcome(chain.Run(&s, in))
 		for range 2 {
 			if b := outcome(chain.RunDependent(&shared, master)); a != b {
@@ -82,10 +82,11 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzDecodeState decodes random bytes as the memory of preprocessing steps, and expects the same bytes after encoding
+// FuzzDecodeState decodes random bytes as the state of preprocessing steps, and expects the same bytes after
+// encoding.
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte{0})
-	f.Add((&State{first: memory{at: 5, value: item.FromText("text")}, more: []memory{{at: 6, value: item.FromFloat(1)}}}).Append(nil))
+	f.Add((&State{first: rememberedValue{at: 5, value: item.FromText("text")}, more: []rememberedValue{{at: 6, value: item.FromFloat(1)}}}).Append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, rest, err := DecodeState(data)
 		if err != nil {

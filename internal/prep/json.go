@@ -37,7 +37,7 @@ func (t *jsonTree) parseJSON(text string) error {
 	clear(t.indexes)
 	t.text, t.nodes, t.indexes, t.steps = text, t.nodes[:0], t.indexes[:0], 0
 	if len(text) > maxJSON {
-		return fmt.Errorf("%w: more than %d bytes", errJSON, maxJSON)
+		return fmt.Errorf("%w: the document has more than %d bytes", errJSON, maxJSON)
 	}
 	at, err := t.parseValue(skipJSONSpace(text, 0), 0, 0)
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *jsonTree) errorAt(at int) error {
 	if at >= len(t.text) {
 		return fmt.Errorf("%w: unexpected end of text", errJSON)
 	}
-	return fmt.Errorf("%w at %q", errJSON, shorten(strings.ToValidUTF8(t.text[at:min(len(t.text), at+40)], "?"), 32))
+	return fmt.Errorf("%w: syntax error at %q", errJSON, shorten(strings.ToValidUTF8(t.text[at:min(len(t.text), at+40)], "?"), 32))
 }
 
 // skipJSONSpace returns the position of the next character that is not white space
@@ -77,7 +77,7 @@ func (t *jsonTree) parseValue(at int, key uint32, depth int) (int, error) {
 	switch c := s[at]; {
 	case c == '{' || c == '[':
 		if depth == maxJSONDepth {
-			return at, fmt.Errorf("%w: more than %d levels", errJSON, maxJSONDepth)
+			return at, fmt.Errorf("%w: the document has more than %d levels of nesting", errJSON, maxJSONDepth)
 		}
 		end, err = t.parseContainer(at, depth+1)
 	case c == '"':
@@ -279,7 +279,7 @@ func (t *jsonTree) kind(n uint32) byte { return t.text[t.nodes[n].start] }
 // isContainer reports whether a JSON node is an object or an array.
 func (t *jsonTree) isContainer(n uint32) bool { return t.kind(n) == '{' || t.kind(n) == '[' }
 
-// memberName is a member name that a path searches for in JSON objects
+// memberName is the name of a JSON member, prepared for comparisons in a search.
 type memberName struct {
 	name    string
 	escaped bool // it has characters that JSON escapes

@@ -38,8 +38,8 @@ type equalityIndex struct {
 	children  map[equalityKey][]jsonMatch // in the order of the document; nil: not made yet
 }
 
-// equalityOf finds an equality (path == constant) without which a filter expression cannot be true. It returns nil if
-// there is none. The expression is an operator with two operands.
+// equalityOf finds a comparison (path == constant) that must be true for a filter expression to be true. It
+// returns nil if there is none. The expression is an operator with two operands.
 func equalityOf(operator string, left, right filterExpr) *filterEquality {
 	switch {
 	case operator == "&&":
@@ -72,8 +72,8 @@ func (v filterValue) equalityKey() equalityKey {
 	return equalityKey{text: v.text}
 }
 
-// candidates finds by an index the JSON elements that may pass a filter with an equality. It uses an index. ok is
-// false if no index exists yet.
+// candidates finds by an index the JSON elements that may pass a filter (path == constant). It uses an index.
+// ok is false if no index exists yet.
 func (t *jsonTree) candidates(container uint32, e *filterEquality) (children []jsonMatch, ok bool) {
 	var x *equalityIndex
 	for i := range t.indexes {

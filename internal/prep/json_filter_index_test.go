@@ -57,8 +57,8 @@ func TestIndexedFilterEqualsScan(t *testing.T) {
 	}
 }
 
-// TestFilterStepsAreBounded filters a large document by slow paths, and expects an error after maxFilterSteps. The
-// paths share the document and have no index.
+// TestFilterStepsAreBounded filters a large document by slow JSONPaths, and expects an error after a maximum
+// number of evaluations. The paths share the document and have no index.
 func TestFilterStepsAreBounded(t *testing.T) {
 	var shared jsonTree
 	if err := shared.parseJSON("[" + strings.Repeat(`{"k":1},`, 1<<16) + `{"k":2}]`); err != nil {
@@ -112,7 +112,8 @@ func BenchmarkDependents(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/dependent")
 }
 
-// TestCalculatedPattern compiles a pattern that is computed for each value, and expects an error at evaluation.
+// TestCalculatedPattern filters with a pattern computed by invalid arithmetic, and expects an error at
+// evaluation.
 func TestCalculatedPattern(t *testing.T) {
 	p, err := parseJSONPath("$[?(@.a =~ 'x' + @.b)]")
 	if err != nil {

@@ -13,7 +13,7 @@ func compileJSONPath(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, p *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, p *ParsedValue) (item.Value, error) {
 		tree, err := p.jsonOf(v)
 		var out string
 		if err == nil {
@@ -33,7 +33,7 @@ func compileCheckJSONError(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, p *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, p *ParsedValue) (item.Value, error) {
 		tree, err := p.jsonOf(v)
 		if err != nil {
 			return v, nil

@@ -261,7 +261,7 @@ func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
 // passes reports whether a JSON value passes the segment's filter, and counts the evaluation
 func (q *jsonQuery) passes(n uint32) (bool, error) {
 	if q.tree.steps++; q.tree.steps > maxFilterSteps {
-		return false, fmt.Errorf("the filters of all paths evaluate more than %d values of this document", maxFilterSteps)
+		return false, fmt.Errorf("the JSONPath filters evaluate more than %d values of the document", maxFilterSteps)
 	}
 	v, err := q.segment.filter.eval(q.tree, n)
 	return v.isTrue(), err
@@ -270,14 +270,14 @@ func (q *jsonQuery) passes(n uint32) (bool, error) {
 // add adds a value to the result, or fails at the limit of values
 func (q *jsonQuery) add(m jsonMatch) error {
 	if len(q.matches) == maxJSONMatches {
-		return fmt.Errorf("the path matches more than %d values", maxJSONMatches)
+		return fmt.Errorf("the JSONPath matches more than %d values", maxJSONMatches)
 	}
 	q.matches = append(q.matches, m)
 	return nil
 }
 
-// bounds returns the first and the last position that a slice selects in an array. The last position is exclusive; the
-// array has n elements.
+// bounds returns the first and last array index that a JSONPath slice selects. The last position is exclusive;
+// the array has n elements.
 func (s *pathSegment) bounds(n int) (from, to int) {
 	from, to = 0, n
 	if s.from != nil {
@@ -293,8 +293,8 @@ func (s *pathSegment) bounds(n int) (from, to int) {
 	return from, min(to, n)
 }
 
-// namesOf replaces selected values by their member names or array indexes, for the JSONPath operator ~. The JSONPath
-// operator ~ does this.
+// namesOf replaces selected values by their member names or array indexes, for the JSONPath operator tilde (~).
+// The JSONPath operator ~ does this.
 func (t *jsonTree) namesOf(set []jsonMatch) ([]jsonMatch, error) {
 	out := make([]jsonMatch, 0, len(set))
 	for _, m := range set {
@@ -319,7 +319,7 @@ func (t *jsonTree) aggregate(set []jsonMatch, definite bool, function string) ([
 		}
 		n := set[0].node
 		if set[0].computed || t.kind(n) != '[' && !(function == "length" && t.kind(n) == '{') {
-			return nil, fmt.Errorf("cannot apply function %s() to a value that is no array", function)
+			return nil, fmt.Errorf("cannot apply function %s() to a value that is not an array", function)
 		}
 		set = nil
 		for c, end := n+1, t.nodes[n].next; c < end; c = t.nodes[c].next {
@@ -431,7 +431,7 @@ func (r *pathReader) readPath() (*jsonPath, error) {
 			return nil, err
 		}
 		if n := len(p.segments); n > 0 && p.segments[n-1].kind >= nameOf && s.kind != aggregate {
-			return nil, fmt.Errorf("character %d: only a function may follow a function or ~", r.at)
+			return nil, fmt.Errorf("JSONPath, character %d: only a function may follow a function or ~", r.at)
 		}
 		p.segments = append(p.segments, s)
 		p.plain = p.plain && s.selectsAtMostOne()

@@ -37,8 +37,8 @@ const (
 // maxFilterDepth bounds the nesting of parentheses and paths in a filter.
 const maxFilterDepth = 64
 
-// isTrue reports whether a filter value counts as true, neither missing nor empty nor 0. It is true if it is neither
-// missing nor empty nor 0.
+// isTrue reports whether a filter value counts as true, which excludes missing, empty and zero values. It is
+// true if it is neither missing nor empty nor 0.
 func (v filterValue) isTrue() bool {
 	return v.kind == filterText && v.text != "" || v.kind == filterNumber && v.number != 0
 }

@@ -87,7 +87,7 @@ func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 		return nil, model.Errorf(model.Invalid, "%q is not a number", text)
 	}
 	whole, integer := parseUnsigned(text)
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		n, err := typedNumber(v, t)
 		if err != nil {
 			return n, fmt.Errorf("cannot apply multiplier %q to value of type %q: %w", text, kindName(v), err)
@@ -155,8 +155,8 @@ var booleanWords = map[string]uint64{
 	"false": 0, "f": 0, "no": 0, "n": 0, "off": 0, "down": 0, "unused": 0, "disabled": 0, "unavailable": 0, "err": 0, "slave": 0,
 }
 
-// parseBoolean converts a word or a number to 1 or 0. A word is, for example, true or no. Of the numbers only 0 is
-// false.
+// parseBoolean converts a truth word, such as yes, or a number to 1 or 0. A word is, for example, true or no.
+// Of the numbers only 0 is false.
 func parseBoolean(v item.Value) (uint64, error) {
 	if n, ok := number(v); ok {
 		if n.Float() != 0 {
@@ -172,7 +172,7 @@ func parseBoolean(v item.Value) (uint64, error) {
 
 // compileBoolToDecimal compiles the step boolToDecimal, which outputs 1 for true and 0 for false
 func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		n, err := parseBoolean(v)
 		if err != nil {
 			return v, fmt.Errorf("cannot convert value of type %q from boolean format: %w", kindName(v), err)
@@ -181,11 +181,11 @@ func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// converter returns the compile function for the two steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces
+// compileBaseConversion returns the compile function for the two steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces
 // and quotes around the number are ignored, and those between two hexadecimal digits.
-func converter(base int, name string) compiler {
+func compileBaseConversion(base int, name string) compileFunc {
 	return func([]string, item.Type) (stepFunc, error) {
-		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 			text := strings.Trim(textOf(v), " \"\r\n\t")
 			if base == 16 {
 				text = strings.ReplaceAll(text, " ", "")
@@ -226,7 +226,7 @@ func compileInRange(params []string, _ item.Type) (stepFunc, error) {
 	case low > high:
 		return nil, model.Errorf(model.Invalid, "the minimum %s is above the maximum %s", params[0], params[1])
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		n, ok := number(v)
 		if !ok {
 			return v, fmt.Errorf("cannot validate range for value of type %q: cannot convert value to numeric type", kindName(v))

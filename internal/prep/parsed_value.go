@@ -2,9 +2,9 @@ package prep
 
 import "github.com/muster-fleet/muster/internal/item"
 
-// Parsed is one value with its parsed JSON and Prometheus forms. A step that first needs a form parses the value. The
-// dependents of a master item share it.
-type Parsed struct {
+// ParsedValue is one value of an item, with its parsed JSON and Prometheus forms. A step that first needs a
+// form parses the value. The dependents of a master item share it.
+type ParsedValue struct {
 	sample     item.Sample
 	json       jsonTree
 	jsonErr    error
@@ -14,15 +14,15 @@ type Parsed struct {
 	hasMetrics bool
 }
 
-// NewParsed returns a Parsed for a value that is not parsed yet
-func NewParsed(in item.Sample) *Parsed { return &Parsed{sample: in} }
+// NewParsedValue returns a Parsed for a value that is not parsed yet
+func NewParsedValue(in item.Sample) *ParsedValue { return &ParsedValue{sample: in} }
 
 // maxKeptNodes bounds the JSON nodes whose memory the next value reuses. The limit is 1 MiB.
 const maxKeptNodes = 1 << 16
 
-// Reset replaces the value, so that one Parsed serves many values in turn. It keeps the memory of the last value,
-// unless that was large.
-func (p *Parsed) Reset(in item.Sample) {
+// Reset replaces the value and discards the parsed forms, so that the memory can be reused. It keeps the memory
+// of the last value, unless that was large.
+func (p *ParsedValue) Reset(in item.Sample) {
 	if cap(p.json.nodes) > maxKeptNodes {
 		p.json.nodes = nil
 	}
@@ -31,7 +31,7 @@ func (p *Parsed) Reset(in item.Sample) {
 
 // jsonOf returns the parsed JSON document of a value, and parses the value only the first time. With a nil p it parses
 // at each call.
-func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
+func (p *ParsedValue) jsonOf(v item.Value) (*jsonTree, error) {
 	if p == nil {
 		tree := &jsonTree{}
 		return tree, tree.parseJSON(textOf(v))
@@ -44,7 +44,7 @@ func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
 
 // metricsOf returns the samples in a value in Prometheus's text format, and parses only the first time. It parses the
 // value at the first call.
-func (p *Parsed) metricsOf(v item.Value) (*metricRows, error) {
+func (p *ParsedValue) metricsOf(v item.Value) (*metricRows, error) {
 	if p == nil {
 		rows := &metricRows{}
 		return rows, rows.parseMetrics(textOf(v))

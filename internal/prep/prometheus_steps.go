@@ -350,15 +350,15 @@ func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	case !slices.Contains([]string{"value", "label", "function"}, request):
 		return nil, model.Errorf(model.Invalid, "the second parameter is %q, expected \"value\", \"label\" or \"function\"", request)
 	case request == "function" && !slices.Contains([]string{"sum", "min", "max", "avg", "count"}, output):
-		return nil, model.Errorf(model.Invalid, "the function is %q, expected \"sum\", \"min\", \"max\", \"avg\" or \"count\"", output)
+		return nil, model.Errorf(model.Invalid, "unknown function %q: expected \"sum\", \"min\", \"max\", \"avg\" or \"count\"", output)
 	case request == "label" && output == "":
 		return nil, model.Errorf(model.Invalid, "the third parameter, the name of the label, is empty")
 	}
-	return func(v item.Value, _ int64, _ *memory, p *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, p *ParsedValue) (item.Value, error) {
 		m, err := p.metricsOf(v)
 		var out string
 		if err == nil {
-			out, err = pattern.answer(m, request, output)
+			out, err = pattern.formatOutput(m, request, output)
 		}
 		if err != nil {
 			return v, fmt.Errorf("cannot apply Prometheus pattern: %w", err)
@@ -367,9 +367,9 @@ func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// answer returns the output of a prometheusPattern step, a value, a label or a computed number. It is a value, a label
+// formatOutput returns the output of a prometheusPattern step, a value, a label or a computed number. It is a value, a label
 // or a function of several values.
-func (p *metricPattern) answer(m *metricRows, request, output string) (string, error) {
+func (p *metricPattern) formatOutput(m *metricRows, request, output string) (string, error) {
 	rows, err := p.selectRows(m)
 	switch {
 	case err != nil:
@@ -422,7 +422,7 @@ func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 			return nil, err
 		}
 	}
-	return func(v item.Value, _ int64, _ *memory, p *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, p *ParsedValue) (item.Value, error) {
 		m, err := p.metricsOf(v)
 		var rows []*metricRow
 		if err == nil {

@@ -26,7 +26,7 @@ func (compile ScriptCompiler) compileStep(params []string, _ item.Type) (stepFun
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, at int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, at int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		out, ok, err := script(textOf(v), time.Unix(0, at).UTC())
 		switch {
 		case err != nil:

@@ -83,8 +83,8 @@ func hexBytes(text string) (raw []byte, err error) {
 	return raw, nil
 }
 
-// walkValues parses the output of an SNMP walk. It calls the function each with every value until each returns false.
-func walkValues(text string, each func(snmpValue) bool) error {
+// parseWalk parses the output of an SNMP walk. It calls the function each with every value until each returns false.
+func parseWalk(text string, each func(snmpValue) bool) error {
 	for text = strings.TrimLeft(text, "\r\n "); text != ""; text = strings.TrimLeft(text, "\r\n ") {
 		oid, tail, _ := strings.Cut(text, " = ")
 		v := snmpValue{oid: normalizeOID(oid)}
@@ -99,11 +99,11 @@ func walkValues(text string, each func(snmpValue) bool) error {
 		if strings.HasPrefix(tail, `"`) {
 			var err error
 			if v.text, text, err = cutQuoted(tail); err != nil {
-				return fmt.Errorf("value of %s: %w", v.oid, err)
+				return fmt.Errorf("SNMP value of %s: %w", v.oid, err)
 			}
 			v.kind = "STRING"
 		} else {
-			v.text, text = cutPlain(v.kind, tail)
+			v.text, text = cutUnquoted(v.kind, tail)
 		}
 		if strings.HasPrefix(v.text, "No Such ") || strings.HasPrefix(v.text, "No more variables") {
 			continue
@@ -115,9 +115,9 @@ func walkValues(text string, each func(snmpValue) bool) error {
 	return nil
 }
 
-// cutPlain reads an unquoted value of an SNMP walk, up to the line with the next object identifier. It returns the
+// cutUnquoted reads an unquoted value of an SNMP walk, up to the line with the next object identifier. It returns the
 // value and the rest.
-func cutPlain(kind, text string) (value, rest string) {
+func cutUnquoted(kind, text string) (value, rest string) {
 	value, rest, _ = strings.Cut(text, "\n")
 	lines := []string{value}
 	for rest != "" && (kind == "Hex-STRING" || kind == "BITS") { // many digits go on in the next lines
@@ -182,16 +182,16 @@ func compileSNMPWalkValue(params []string, _ item.Type) (stepFunc, error) {
 			return nil, err
 		}
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		var found *snmpValue
-		err := walkValues(textOf(v), func(one snmpValue) bool {
+		err := parseWalk(textOf(v), func(one snmpValue) bool {
 			if one.oid == oid {
 				found = &one
 			}
 			return found == nil
 		})
 		if err == nil && found == nil {
-			err = fmt.Errorf("no value of %s", oid)
+			err = fmt.Errorf("the SNMP data has no value of %s", oid)
 		}
 		text := ""
 		if err == nil {
@@ -215,7 +215,7 @@ type walkColumn struct {
 // walk become their fields.
 func compileSNMPWalkToJSON(params []string, _ item.Type) (stepFunc, error) {
 	if len(params)%3 != 0 {
-		return nil, model.Errorf(model.Invalid, "%d parameters, expected three for each field: name, object identifier, format", len(params))
+		return nil, model.Errorf(model.Invalid, "%d parameters found, expected three for each field: name, object identifier, format", len(params))
 	}
 	var columns []walkColumn
 	for i := 0; i < len(params); i += 3 {
@@ -229,7 +229,7 @@ func compileSNMPWalkToJSON(params []string, _ item.Type) (stepFunc, error) {
 		}
 		columns = append(columns, c)
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		text, err := walkToJSON(textOf(v), columns)
 		if err != nil {
 			return v, fmt.Errorf("cannot convert SNMP walk to JSON: %w", err)
@@ -248,7 +248,7 @@ func walkToJSON(text string, columns []walkColumn) (string, error) {
 	var rows []row
 	byIndex := map[string]int{}
 	var failed error
-	err := walkValues(text, func(one snmpValue) bool {
+	err := parseWalk(text, func(one snmpValue) bool {
 		for k, c := range columns {
 			index, ok := strings.CutPrefix(one.oid, c.prefix+".")
 			if !ok {
@@ -297,7 +297,7 @@ func compileSNMPGetValue(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		text, err := snmpValue{kind: "value", text: textOf(v)}.convert(format)
 		if err != nil {
 			return v, fmt.Errorf("cannot convert SNMP value: %w", err)

@@ -41,10 +41,10 @@ func TestSNMPSteps(t *testing.T) {
 		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.9.10", "1"}, "eté"},
 		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.9.11", "1"}, `error: 1. Failed: cannot extract value from SNMP walk: "FF FE" is not UTF-8`},
 		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.5.0", "3"}, "32769"},
-		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.6.0", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: no value of .1.3.6.1.2.1.6.0"},
-		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.2", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: no value of .1.3.6.1.2.1.2.2.1.2"},
+		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.6.0", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: the SNMP data has no value of .1.3.6.1.2.1.6.0"},
+		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.2", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: the SNMP data has no value of .1.3.6.1.2.1.2.2.1.2"},
 		{"Timeout", "snmpWalkValue", []string{".1.3", "0"}, `error: 1. Failed: cannot extract value from SNMP walk: expected a line such as .1.3.6 = INTEGER: 1, got "Timeout"`},
-		{".1.3 = STRING: \"x", "snmpWalkValue", []string{".1.3", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: value of .1.3: the quotation mark at its end is missing"},
+		{".1.3 = STRING: \"x", "snmpWalkValue", []string{".1.3", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: SNMP value of .1.3: the quotation mark at its end is missing"},
 		{walk, "snmpWalkToJson", names, `[{"{#SNMPINDEX}":"1","{#NAME}":"lo","{#MAC}":""},{"{#SNMPINDEX}":"10","{#NAME}":"eth0: uplink","{#MAC}":"00:0C:29:AB:CD:EF"}]`},
 		{walk, "snmpWalkToJson", []string{"{#X}", ".1.3.6.1.2.1.2.2.1.9", "1"}, `error: 1. Failed: cannot convert SNMP walk to JSON: "FF FE" is not UTF-8`},
 		{"", "snmpWalkToJson", names, "[]"},
@@ -59,13 +59,13 @@ func TestSNMPSteps(t *testing.T) {
 	}
 }
 
-// FuzzWalkValues parses random texts as an SNMP walk, and expects at most one value per byte. No text may cause a
+// FuzzParseWalk parses random texts as an SNMP walk, and expects at most one value per byte. No text may cause a
 // panic.
-func FuzzWalkValues(f *testing.F) {
+func FuzzParseWalk(f *testing.F) {
 	f.Add(walk)
 	f.Fuzz(func(t *testing.T, text string) {
 		left := len(text) + 1
-		_ = walkValues(text, func(v snmpValue) bool {
+		_ = parseWalk(text, func(v snmpValue) bool {
 			if left--; left < 0 {
 				t.Fatal("more values than bytes")
 			}

@@ -29,7 +29,7 @@ type step struct {
 
 // stepFunc is a function that computes the output of a preprocessing step. Output None without error discards the
 // value. m is the memory of a step that remembers, p the parsed forms of the input, if dependents share them.
-type stepFunc func(v item.Value, at int64, m *memory, p *Parsed) (item.Value, error)
+type stepFunc func(v item.Value, at int64, m *rememberedValue, p *ParsedValue) (item.Value, error)
 
 // stepFlags is a bit set of a preprocessing step's properties, such as remembering the last value. One is that the
 // step remembers the last value.
@@ -45,20 +45,20 @@ const (
 // has no interpreter, and the step is an error.
 func Compile(steps []model.Step, t item.Type, scripts ScriptCompiler) (*Chain, error) {
 	if len(steps) > maxSteps {
-		return nil, model.Errorf(model.TooLarge, "%d steps, the limit is %d", len(steps), maxSteps)
+		return nil, model.Errorf(model.TooLarge, "%d preprocessing steps, but the limit is %d", len(steps), maxSteps)
 	}
 	c := &Chain{typ: t, steps: make([]step, len(steps))}
 	for i, s := range steps {
 		one, err := compileStep(s, t, scripts)
 		if err != nil {
-			return nil, model.Errorf(model.ClassOf(err), "step %d, %s: %w", i+1, s.Name, err)
+			return nil, model.Errorf(model.ClassOf(err), "preprocessing step %d, %s: %w", i+1, s.Name, err)
 		}
 		if one.flags&remembers != 0 {
 			one.memory = c.memories
 			c.memories++
 		}
 		if one.flags&onlyErrors != 0 && i != c.checks {
-			return nil, model.Errorf(model.Invalid, "step %d, %s: this step must be before all other steps", i+1, s.Name)
+			return nil, model.Errorf(model.Invalid, "preprocessing step %d, %s: this step must be before all other steps", i+1, s.Name)
 		}
 		if one.flags&onlyErrors != 0 {
 			c.checks++
@@ -68,9 +68,9 @@ func Compile(steps []model.Step, t item.Type, scripts ScriptCompiler) (*Chain, e
 	return c, nil
 }
 
-// Stateful reports whether a step needs its value from the last run, such as a change per second. Run of other chains
-// takes nil.
-func (c *Chain) Stateful() bool { return c.memories > 0 }
+// HasState reports whether any step needs a value from the last run, such as a change per second. Run of other
+// chains takes nil.
+func (c *Chain) HasState() bool { return c.memories > 0 }
 
 // Run applies all preprocessing steps to one value of an item. Kind None without error says that a step discarded the
 // value. An error makes the item unsupported; its text has the form of Zabbix. A text may share memory with the input.
@@ -80,7 +80,7 @@ func (c *Chain) Run(s *State, in item.Sample) (item.Value, error) {
 
 // RunDependent preprocesses the value of a master item for one of the items that depend on the master. All dependents
 // of the master get the same Parsed, so that the value is parsed once.
-func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
+func (c *Chain) RunDependent(s *State, master *ParsedValue) (item.Value, error) {
 	return c.run(s, master.sample.Value, master.sample.At, master, nil)
 }
 
@@ -92,16 +92,16 @@ type StepResult struct {
 	Duration time.Duration
 }
 
-// RunTraced preprocesses a value like RunDependent, and also returns the output or error of each step
-func (c *Chain) RunTraced(s *State, in *Parsed) (item.Value, []StepResult, error) {
+// RunDependentWithResults preprocesses a value like RunDependent, and also returns the output or error of each step
+func (c *Chain) RunDependentWithResults(s *State, in *ParsedValue) (item.Value, []StepResult, error) {
 	results := make([]StepResult, 0, len(c.steps))
 	v, err := c.run(s, in.sample.Value, in.sample.At, in, &results)
 	return v, results, err
 }
 
-// RunMeasured preprocesses a value like Run, and appends the outcome of each step to results. If p is not nil, it
+// RunWithResults preprocesses a value like Run, and appends the outcome of each step to results. If p is not nil, it
 // works like RunDependent.
-func (c *Chain) RunMeasured(s *State, in item.Sample, p *Parsed, results *[]StepResult) (item.Value, error) {
+func (c *Chain) RunWithResults(s *State, in item.Sample, p *ParsedValue, results *[]StepResult) (item.Value, error) {
 	return c.run(s, in.Value, in.At, p, results)
 }
 
@@ -128,7 +128,7 @@ func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error)
 }
 
 // run applies the preprocessing steps in order, and converts the output to the item's type
-func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepResult) (item.Value, error) {
+func (c *Chain) run(s *State, v item.Value, at int64, p *ParsedValue, traced *[]StepResult) (item.Value, error) {
 	input := v
 	var few [8]item.Value
 	outputs := few[:0]
@@ -141,7 +141,7 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 			}
 			continue
 		}
-		var m *memory
+		var m *rememberedValue
 		if one.flags&remembers != 0 {
 			m = s.memoryOf(one.memory, c.memories)
 		}

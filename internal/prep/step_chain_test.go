@@ -23,7 +23,8 @@ func textSample(at int64, text string) item.Sample {
 	return item.Sample{At: at, Value: item.FromText(text)}
 }
 
-// TestStatefulSteps runs preprocessing steps with memory over sequences of values, and expects the right outputs
+// TestStatefulSteps runs steps that remember the last value over sequences of values, and expects the right
+// outputs.
 func TestStatefulSteps(t *testing.T) {
 	for _, c := range []struct {
 		typ  item.Type
@@ -44,7 +45,7 @@ func TestStatefulSteps(t *testing.T) {
 		{item.Text, sampleStep("discardUnchangedHeartbeat", "90"), "0=7 89=7.0 90=7", "7 - 7"},
 	} {
 		chain := compileChain(t, c.typ, c.step)
-		if !chain.Stateful() {
+		if !chain.HasState() {
 			t.Errorf("%v: not stateful", c.step)
 		}
 		var s State
@@ -85,8 +86,8 @@ func TestLongTextsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestOnFail fails preprocessing steps with each form of onFail, and expects the declared outcome. onFail discards the
-// error, or replaces it by a value or another error.
+// TestOnFail fails preprocessing steps with each setting of onFail, and expects the declared outcome. onFail
+// discards the error, or replaces it by a value or another error.
 func TestOnFail(t *testing.T) {
 	value := "7"
 	for _, c := range []struct {
@@ -101,7 +102,7 @@ func TestOnFail(t *testing.T) {
 		failing := sampleStep("multiplier", "2")
 		failing.OnFail = c.onFail
 		chain := compileChain(t, item.Float, sampleStep("trim", " "), failing, sampleStep("multiplier", "2"))
-		v, results, err := chain.RunTraced(nil, NewParsed(textSample(1, "broken")))
+		v, results, err := chain.RunDependentWithResults(nil, NewParsedValue(textSample(1, "broken")))
 		got := outcome(v, nil)
 		if err != nil {
 			got = err.Error()
@@ -119,7 +120,8 @@ func TestOnFail(t *testing.T) {
 	}
 }
 
-// TestFailureIsShort expects an error text of at most 2,048 characters. The text cuts each value to 100 characters.
+// TestFailureIsShort fails a step after 40 successful steps, and expects an error text of at most 2,048
+// characters. The text cuts each value to 100 characters.
 func TestFailureIsShort(t *testing.T) {
 	steps := make([]model.Step, 40)
 	for i := range steps {
@@ -132,7 +134,7 @@ func TestFailureIsShort(t *testing.T) {
 	}
 }
 
-// TestErrorForgetsState fails one preprocessing step, and expects all steps to forget their last values
+// TestErrorForgetsState fails one preprocessing step, and expects every step to forget the last value.
 func TestErrorForgetsState(t *testing.T) {
 	chain := compileChain(t, item.Float, sampleStep("simpleChange"), sampleStep("inRange", "", "100"), sampleStep("discardUnchanged"))
 	var s State
@@ -183,7 +185,7 @@ func TestDependentsShareParsedMaster(t *testing.T) {
 	name := compileChain(t, item.Text, sampleStep("jsonPath", "$.name"))
 	size := compileChain(t, item.Unsigned, sampleStep("jsonPath", "$.size"), sampleStep("multiplier", "2"))
 	up := compileChain(t, item.Unsigned, sampleStep("prometheusPattern", "up"))
-	master := NewParsed(textSample(1, `{"name":"a","size":4}`))
+	master := NewParsedValue(textSample(1, `{"name":"a","size":4}`))
 	for round, want := range []string{"a 8", "b 10"} {
 		v, err := name.RunDependent(nil, master)
 		testenv.NoError(t, err)
@@ -206,7 +208,8 @@ func TestDependentsShareParsedMaster(t *testing.T) {
 	}
 }
 
-// TestChainIsShared runs the same preprocessing steps in several goroutines at once, and expects right results.
+// TestChainIsShared runs one chain of preprocessing steps in several goroutines at once, and expects right
+// results.
 func TestChainIsShared(t *testing.T) {
 	for _, c := range []struct {
 		step     model.Step
@@ -236,9 +239,9 @@ func TestChainIsShared(t *testing.T) {
 	}
 }
 
-// TestExplodingPatternIsSkipped matches an extremely slow regular expression repeatedly, and expects later matches to
+// TestSlowPatternIsSkipped matches an extremely slow regular expression repeatedly, and expects later matches to
 // fail at once. After a while matches work again.
-func TestExplodingPatternIsSkipped(t *testing.T) {
+func TestSlowPatternIsSkipped(t *testing.T) {
 	p, err := compilePattern(`^(?=(a+)+$)a`)
 	testenv.NoError(t, err)
 	bad := strings.Repeat("a", 40) + "b"
@@ -260,9 +263,10 @@ func TestExplodingPatternIsSkipped(t *testing.T) {
 	}
 }
 
-// TestStateBytes encodes the memory of preprocessing steps, and expects the golden bytes
-func TestStateBytes(t *testing.T) {
-	s := State{first: memory{at: -1, value: item.FromText("ab")}, more: []memory{{at: 3, value: item.FromUnsigned(5)}, {at: 64, value: item.FromFloat(-0.5)}, {}}}
+// TestStateEncodingIsStable encodes the state of preprocessing steps, and expects the same bytes as before
+// (golden bytes).
+func TestStateEncodingIsStable(t *testing.T) {
+	s := State{first: rememberedValue{at: -1, value: item.FromText("ab")}, more: []rememberedValue{{at: 3, value: item.FromUnsigned(5)}, {at: 64, value: item.FromFloat(-0.5)}, {}}}
 	const golden = "04" + "03" + "026162" + "01" + "02" + "0500000000000000" + "06" + "01" + "000000000000e0bf" + "8001" + "00"
 	if got := hex.EncodeToString(s.Append(nil)); got != golden {
 		t.Errorf("got %s, expected %s", got, golden)
@@ -364,7 +368,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 	in := textSample(1, "{"+text.String()[1:]+"}")
 	b.Run("master of 20 dependents", func(b *testing.B) {
-		master := NewParsed(in)
+		master := NewParsedValue(in)
 		b.SetBytes(int64(len(in.Value.String())))
 		b.ReportAllocs()
 		for b.Loop() {

@@ -63,7 +63,8 @@ func shorten(s string, n int) string {
 	return s
 }
 
-// applyOnFail returns the result of a failed step by its onFail. The result is a value, no value, or another error.
+// applyOnFail returns the result of a failed step, according to the step's onFail setting. The result is a
+// value, no value, or another error.
 func applyOnFail(h *model.OnFail) (item.Value, error) {
 	switch {
 	case h.Value != nil:

@@ -12,24 +12,24 @@ import (
 // State has the values that the preprocessing steps of an item remember between runs. For each such step it has the
 // last value and its time. The zero State remembers nothing.
 type State struct {
-	first memory
-	more  []memory // of the second remembering step and later ones
+	first rememberedValue
+	more  []rememberedValue // of the second remembering step and later ones
 }
 
-// memory has the last value that one preprocessing step remembers, with the value's time. Before the first value it
+// rememberedValue has the last value that one preprocessing step remembers, with the value's time. Before the first value it
 // has the kind None.
-type memory struct {
+type rememberedValue struct {
 	at    int64 // nanoseconds since 1970
 	value item.Value
 }
 
-// memoryOf returns the remembered value of the i-th among the n steps that remember a value
-func (s *State) memoryOf(i, n int) *memory {
+// memoryOf returns the value that a step remembers, by the step's number among all remembering steps.
+func (s *State) memoryOf(i, n int) *rememberedValue {
 	if i == 0 {
 		return &s.first
 	}
 	if len(s.more) < n-1 {
-		s.more = append(make([]memory, 0, n-1), s.more...)[:n-1]
+		s.more = append(make([]rememberedValue, 0, n-1), s.more...)[:n-1]
 	}
 	return &s.more[i-1]
 }

@@ -44,12 +44,12 @@ func unescape(s string, backslash bool) string {
 	return b.String()
 }
 
-// trimmer returns the compile function for the three steps trim, ltrim and rtrim. The function trim removes the
+// compileTrim returns the compile function for the three steps trim, ltrim and rtrim. The function trim removes the
 // characters.
-func trimmer(trim func(s, cutset string) string) compiler {
+func compileTrim(trim func(s, cutset string) string) compileFunc {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		cutset := unescape(params[0], false)
-		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 			return item.FromText(trim(textOf(v), cutset)), nil
 		}, nil
 	}
@@ -64,7 +64,7 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	if search == "" {
 		return nil, model.Errorf(model.Invalid, "the first parameter, the text to replace, is empty")
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		return item.FromText(strings.ReplaceAll(textOf(v), search, replacement)), nil
 	}, nil
 }
@@ -76,7 +76,7 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		out, ok, err := p.replaceFirst(textOf(v), template)
 		if err == nil && !ok {
 			err = errors.New("pattern does not match")
@@ -88,15 +88,15 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// matcher returns the compile function for the two steps matches and notMatches. With want the step fails unless the
+// compileMatches returns the compile function for the two steps matches and notMatches. With want the step fails unless the
 // value matches a regular expression; otherwise it fails if the value matches.
-func matcher(want bool) compiler {
+func compileMatches(want bool) compileFunc {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		p, err := compilePattern(params[0])
 		if err != nil {
 			return nil, err
 		}
-		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 			ok, err := p.match(textOf(v))
 			switch {
 			case err != nil:
@@ -121,7 +121,7 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		out, ok, err := p.replaceFirst(textOf(v), template)
 		if err != nil {
 			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
@@ -137,19 +137,19 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 // error must match a pattern. Then onFail can replace it. Without parameters it takes any error.
 func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) == 0 || params[0] == "-1" || params[0] == "" {
-		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 			return v, errors.New(v.String())
 		}, nil
 	}
 	if len(params) < 2 || params[0] != "0" && params[0] != "1" {
-		return nil, model.Errorf(model.Invalid, "expected -1 (any error), or 0 (matches) or 1 (does not match) with a regular expression")
+		return nil, model.Errorf(model.Invalid, "expected -1 (any error), or 0 (error matches) or 1 (error does not match) with a regular expression")
 	}
 	p, err := compilePattern(params[1])
 	if err != nil {
 		return nil, err
 	}
 	want := params[0] == "0"
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		ok, err := p.match(v.String())
 		if err != nil {
 			return v, err

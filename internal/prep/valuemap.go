@@ -16,7 +16,8 @@ type ValueMap struct {
 	hasRest  bool
 }
 
-// mapping is one compiled entry of a value map, a condition with a text. It has a condition on the value, and a text.
+// mapping is one compiled entry of a value map, which has a condition and a text. It has a condition on the
+// value, and a text.
 type mapping struct {
 	matches func(v item.Value, number float64) bool // number is NaN for a text
 	text    string
@@ -37,7 +38,7 @@ func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 		}
 		matches, err := compileMapping(of)
 		if err != nil {
-			return nil, model.Errorf(model.Invalid, "mapping %d: %w", i+1, err)
+			return nil, model.Errorf(model.Invalid, "value mapping %d: %w", i+1, err)
 		}
 		out.mappings = append(out.mappings, mapping{matches, of.Text})
 	}
@@ -57,7 +58,7 @@ func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, erro
 		}, nil
 	case "greaterOrEqual", "lessOrEqual":
 		if err != nil {
-			return nil, model.Errorf(model.Invalid, "%s needs a number, got %q", m.Type, m.Value)
+			return nil, model.Errorf(model.Invalid, "mapping type %s needs a number, got %q", m.Type, m.Value)
 		}
 		if m.Type == "lessOrEqual" {
 			return func(_ item.Value, n float64) bool { return n <= bound }, nil
@@ -86,7 +87,7 @@ func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, erro
 			return ok && err == nil
 		}, nil
 	}
-	return nil, model.Errorf(model.Invalid, "unknown type %q; write equal, greaterOrEqual, lessOrEqual, inRange, regexp or default", m.Type)
+	return nil, model.Errorf(model.Invalid, "unknown mapping type %q; write equal, greaterOrEqual, lessOrEqual, inRange, regexp or default", m.Type)
 }
 
 // parseRanges parses ranges of numbers such as 1-5,8,-3--1.

@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestValueMap converts values to texts by each type of mapping, and expects the first match. The default comes last.
+// TestValueMap converts values to texts by each type of mapping, and expects the text of the first match. The
+// default comes last.
 func TestValueMap(t *testing.T) {
 	m, err := CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{
 		{Type: "default", Text: "other"}, {Value: "1", Text: "up"}, {Value: "down", Text: "not up"}, {Type: "inRange", Value: "2-4, -3--1,7", Text: "some"},
@@ -36,10 +37,10 @@ func TestValueMap(t *testing.T) {
 // TestValueMapRefusesMappings compiles invalid value maps and expects an error for each.
 func TestValueMapRefusesMappings(t *testing.T) {
 	for want, m := range map[string]model.ValueMapping{
-		`mapping 1: greaterOrEqual needs a number, got "x"`:                                                    {Type: "greaterOrEqual", Value: "x"},
-		`mapping 1: expected ranges of numbers such as 1-5,8, got "5-1"`:                                       {Type: "inRange", Value: "5-1"},
-		`mapping 1: expected ranges of numbers such as 1-5,8, got "1-2-3"`:                                     {Type: "inRange", Value: "1-2-3"},
-		`mapping 1: unknown type "like"; write equal, greaterOrEqual, lessOrEqual, inRange, regexp or default`: {Type: "like"},
+		`value mapping 1: mapping type greaterOrEqual needs a number, got "x"`:                                               {Type: "greaterOrEqual", Value: "x"},
+		`value mapping 1: expected ranges of numbers such as 1-5,8, got "5-1"`:                                               {Type: "inRange", Value: "5-1"},
+		`value mapping 1: expected ranges of numbers such as 1-5,8, got "1-2-3"`:                                             {Type: "inRange", Value: "1-2-3"},
+		`value mapping 1: unknown mapping type "like"; write equal, greaterOrEqual, lessOrEqual, inRange, regexp or default`: {Type: "like"},
 	} {
 		if _, err := CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{m}}); err == nil || err.Error() != want {
 			t.Errorf("%+v: got %v, want %s", m, err, want)

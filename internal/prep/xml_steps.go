@@ -147,7 +147,7 @@ func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		root, err := parseXML(textOf(v))
 		var out string
 		if err == nil {
@@ -167,7 +167,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		root, err := parseXML(textOf(v))
 		if err != nil {
 			return v, nil
@@ -185,7 +185,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 
 // compileXMLToJSON compiles the step xmlToJson, which converts XML to JSON
 func compileXMLToJSON([]string, item.Type) (stepFunc, error) {
-	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		root, err := parseXML(textOf(v))
 		if err != nil {
 			return v, fmt.Errorf("cannot convert XML to JSON: %w", err)

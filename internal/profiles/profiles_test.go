@@ -65,7 +65,7 @@ func fetchProfile(t *testing.T, url string) string {
 	return string(text)
 }
 
-// TestOneProfileAtATime checks that a second request for a profile is refused while one is being taken.
+// TestOneProfileAtATime requests a second profile during a recording, and expects a refusal.
 func TestOneProfileAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := sampleHandler("goroutine", func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) }, func(on bool) {

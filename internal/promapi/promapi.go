@@ -36,7 +36,8 @@ const (
 	maxBodyBytes   = 1 << 20
 )
 
-// Options has the PromQL engine of the API. Without an engine (nil), Prometheus' engine with its defaults is used.
+// Options has the PromQL engine and parser of the API, and the rules to list. Without an engine (nil),
+// Prometheus' engine with its defaults is used.
 type Options struct {
 	Engine promql.QueryEngine
 	Parser parser.Parser
@@ -165,10 +166,10 @@ func (q *promRequest) run(r *http.Request, x *parameters, o operation) ([]byte, 
 	return o(q, ctx, r, x)
 }
 
-// store returns a view of the series store with only the namespaces that the caller may read.
-func (q *promRequest) store(ctx context.Context, x *parameters) (storage.Queryable, error) {
+// permittedStore returns a view of the series store with only the namespaces that the caller may read.
+func (q *promRequest) permittedStore(ctx context.Context, x *parameters) (storage.Queryable, error) {
 	if q.Series == nil {
-		return nil, model.Errorf(model.Unavailable, "this server keeps no series of values")
+		return nil, model.Errorf(model.Unavailable, "this server does not store time series")
 	}
 	if x.namespace == "" {
 		return q.Series, nil

@@ -37,23 +37,23 @@ var now = time.Unix(3600, 0).UTC()
 // serveSeries returns an HTTP handler of the API for a caller with the given grants. The API reads a series store of
 // the test.
 func serveSeries(store storage.Queryable, o Options, grants access.Grants) http.Handler {
-	r := op.NewRoutes(op.Options{View: view.New(view.Stores{Series: store, Directory: namesOf{}, Now: func() time.Time { return now }}, view.Live{})})
+	r := op.NewRoutes(op.Options{View: view.New(view.Stores{Series: store, Directory: namespaceDirectory{}, Now: func() time.Time { return now }}, view.Live{})})
 	Register(r, o)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.Mux.ServeHTTP(w, q.WithContext(access.WithCaller(q.Context(), access.Caller{Subject: access.Subject{User: "ada", Grants: grants}})))
 	})
 }
 
-// namesOf is a directory of namespaces for tests, without nodes.
-type namesOf struct{ view.Directory }
+// namespaceDirectory is a directory of namespaces for tests, without nodes.
+type namespaceDirectory struct{ view.Directory }
 
 // NamespaceByName returns the id of a namespace by its name.
-func (namesOf) NamespaceByName(name string) (model.NamespaceID, bool) {
+func (namespaceDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return 1, name == "a" || name == "b"
 }
 
 // Nodes returns no nodes, because the tests need only namespaces.
-func (namesOf) Nodes(string) []model.NodeID { return nil }
+func (namespaceDirectory) Nodes(string) []model.NodeID { return nil }
 
 // answer is a decoded answer of Prometheus' API in a test.
 type answer struct {
@@ -90,23 +90,23 @@ func send(t testing.TB, h http.Handler, r *http.Request) (a answer, status int) 
 	return a, w.Code
 }
 
-// overHTTP is a PromQL engine that passes each query to the API. So Prometheus' own test cases test the API.
-type overHTTP struct {
+// httpEngine is a PromQL engine that passes each query to the API. So Prometheus' own test cases test the API.
+type httpEngine struct {
 	t     testing.TB
 	local *promql.Engine
 	asked *int
 }
 
 // NewInstantQuery returns an instant query that the API evaluates.
-func (e overHTTP) NewInstantQuery(ctx context.Context, q storage.Queryable, o promql.QueryOpts, text string, at time.Time) (promql.Query, error) {
+func (e httpEngine) NewInstantQuery(ctx context.Context, q storage.Queryable, o promql.QueryOpts, text string, at time.Time) (promql.Query, error) {
 	local, err := e.local.NewInstantQuery(ctx, q, o, text, at)
-	return &queryOverHTTP{Query: local, e: e, store: q, path: "query", form: url.Values{"query": {text}, "time": {secondsOf(at)}}}, err
+	return &httpQuery{Query: local, e: e, store: q, path: "query", form: url.Values{"query": {text}, "time": {secondsOf(at)}}}, err
 }
 
 // NewRangeQuery returns a range query that the API evaluates.
-func (e overHTTP) NewRangeQuery(ctx context.Context, q storage.Queryable, o promql.QueryOpts, text string, start, end time.Time, step time.Duration) (promql.Query, error) {
+func (e httpEngine) NewRangeQuery(ctx context.Context, q storage.Queryable, o promql.QueryOpts, text string, start, end time.Time, step time.Duration) (promql.Query, error) {
 	local, err := e.local.NewRangeQuery(ctx, q, o, text, start, end, step)
-	return &queryOverHTTP{Query: local, e: e, store: q, path: "query_range", form: url.Values{
+	return &httpQuery{Query: local, e: e, store: q, path: "query_range", form: url.Values{
 		"query": {text}, "start": {secondsOf(start)}, "end": {secondsOf(end)}, "step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)},
 	}}, err
 }
@@ -116,10 +116,10 @@ func secondsOf(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
-// queryOverHTTP is one PromQL query that a test sends to the HTTP API.
-type queryOverHTTP struct {
+// httpQuery is one PromQL query that a test sends to the HTTP API.
+type httpQuery struct {
 	promql.Query
-	e     overHTTP
+	e     httpEngine
 	store storage.Queryable
 	path  string
 	form  url.Values
@@ -127,7 +127,7 @@ type queryOverHTTP struct {
 
 // Exec sends the query to the API and returns the decoded result. JSON does not have the whole of a native histogram,
 // and Muster keeps none: results with histograms are those of the engine.
-func (q *queryOverHTTP) Exec(ctx context.Context) *promql.Result {
+func (q *httpQuery) Exec(ctx context.Context) *promql.Result {
 	h := serveSeries(q.store, Options{Engine: q.e.local, Parser: parser.NewParser(promqltest.TestParserOpts)}, access.Grants{Role: access.Viewer})
 	a, status := post(q.e.t, h, q.path, q.form)
 	*q.e.asked++
@@ -224,7 +224,7 @@ func readValue(data []byte) (parser.Value, error) {
 // TestPrometheusCases runs the test cases of Prometheus' own engine through the API, and expects the same results.
 func TestPrometheusCases(t *testing.T) {
 	asked := 0
-	e := overHTTP{t, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), &asked}
+	e := httpEngine{t, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), &asked}
 	promqltest.RunBuiltinTests(t, e)
 	if asked < 1000 {
 		t.Errorf("%d queries: the cases did not reach the API", asked)
@@ -240,9 +240,9 @@ load 1m
   nowhere{node="secret3"} 1000x120
 `
 
-// TestNoExpressionLeavesItsNamespaces queries series outside the namespaces that a caller may read, and expects no
+// TestQueriesReadOnlyPermittedNamespaces queries series outside the namespaces that a caller may read, and expects no
 // data. The caller has a role in namespace a; the queries ask for namespace b and for series without a namespace.
-func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
+func TestQueriesReadOnlyPermittedNamespaces(t *testing.T) {
 	store := promqltest.LoadedStorage(t, twoNamespaces)
 	h := serveSeries(store, Options{}, access.Grants{Bindings: map[string]string{"a": access.Viewer}})
 	for _, query := range []string{
@@ -264,11 +264,11 @@ func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
 			"label/node/values": {"match[]": {query}}, "label/namespace/values": {"match[]": {query, `{namespace!=""}`}},
 			"label/__name__/values": {}, "metadata": {"metric": {query}}, "label/secretlabel/values": {},
 		} {
-			expectNoSecret(t, h, path, form)
+			expectNoForbiddenData(t, h, path, form)
 		}
 	}
 	for _, path := range []string{"labels", "label/namespace/values", "label/node/values", "label/item/values", "metadata", "rules", "alerts"} {
-		expectNoSecret(t, h, path, url.Values{})
+		expectNoForbiddenData(t, h, path, url.Values{})
 	}
 	for _, namespace := range []string{"b", "a|b", ".*", "a,b"} {
 		if a, status := get(t, h, "query", url.Values{"query": {"load"}, "namespace": {namespace}}); status != http.StatusForbidden && status != http.StatusNotFound {
@@ -284,8 +284,8 @@ func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
 	}
 }
 
-// expectNoSecret fails the test if an answer shows data from a namespace that the caller may not read.
-func expectNoSecret(t *testing.T, h http.Handler, path string, form url.Values) {
+// expectNoForbiddenData fails the test if an answer shows data from a namespace that the caller may not read.
+func expectNoForbiddenData(t *testing.T, h http.Handler, path string, form url.Values) {
 	t.Helper()
 	a, _ := get(t, h, path, form)
 	text := string(a.Data) + strings.Join(slices.Concat(a.Warnings, a.Infos), "\n")
@@ -364,9 +364,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestUserHasTwoQueries starts three queries of one user at once, and expects the third to wait. At its timeout, the
+// TestThirdQueryOfUserWaits starts three queries of one user at once, and expects the third to wait. At its timeout, the
 // third is refused.
-func TestUserHasTwoQueries(t *testing.T) {
+func TestThirdQueryOfUserWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := storage.QueryableFunc(func(int64, int64) (storage.Querier, error) { return hangingQuerier{storage.NoopQuerier()}, nil })
 		h := serveSeries(hangs, Options{}, access.Grants{Role: access.Viewer})
@@ -392,9 +392,9 @@ func (hangingQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints
 	return storage.ErrSeriesSet(ctx.Err())
 }
 
-// TestWithoutStore queries a server without a series store, and expects an error. Only the request for the version
+// TestServerWithoutSeriesStore queries a server without a series store, and expects an error. Only the request for the version
 // gets an answer.
-func TestWithoutStore(t *testing.T) {
+func TestServerWithoutSeriesStore(t *testing.T) {
 	h := serveSeries(nil, Options{}, access.Grants{Role: access.Viewer})
 	if a, status := get(t, h, "query", url.Values{"query": {"1"}}); status != 503 || a.ErrorType != "unavailable" {
 		t.Errorf("status %d: %+v", status, a)

@@ -119,7 +119,7 @@ func (q *promRequest) visibleGroups(ctx context.Context, x *parameters) (list []
 	return list, nil
 }
 
-// rules lists the rules with the outcome of their last evaluation.
+// rules lists the alerting and recording rules, each with the outcome of its last evaluation.
 func (q *promRequest) rules(ctx context.Context, r *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	f, err := decodeRuleFilter(r)
 	if err != nil {

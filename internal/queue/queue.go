@@ -2,7 +2,7 @@
 // capacity, an overflow policy and a depth (`muster get queues`; internal/metrics exports
 // it). A Registry lists all queues of one server; buffers of another form, such as the
 // journal's pending bytes, register themselves too. Kinds lists the server's queues with
-// their settings (kinds.go); Slots limits concurrent work. In: items of any
+// their settings (queue_kinds.go); Slots limits concurrent work. In: items of any
 // number of producers. Out: the same items, each to one consumer. No goroutines; one lock
 // over the registry's table. Start reading at Queue.Put.
 package queue
@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// Policy is the rule for a new item when the queue is full, such as wait or drop
+// Policy is the rule for a new item when a queue is full, such as wait or drop.
 type Policy string
 
 const (
@@ -45,7 +45,7 @@ type Info struct {
 	Overflow uint64 `json:"overflow"` // number of items that found the queue full, and waited or were dropped
 }
 
-// Registry knows all queues of one server, to show their state. The zero value is ready; nil registers nothing.
+// Registry lists all queues of one server, to show their state. The zero value is ready; nil registers nothing.
 type Registry struct {
 	settings Settings
 	mu       sync.Mutex
@@ -120,8 +120,8 @@ func New[T any](r *Registry, name string, capacity int, policy Policy) *Queue[T]
 	return q
 }
 
-// Put adds an item to the queue, by the queue's policy if full. A full queue makes Put wait or fail, as its policy
-// says. If the queue is full, Put waits until ctx ends (Block) or returns ErrFull.
+// Put adds an item to the queue, and applies the queue's policy if the queue is full. A full queue makes Put
+// wait or fail, as its policy says. If the queue is full, Put waits until ctx ends (Block) or returns ErrFull.
 func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	select {
 	case q.items <- item:
@@ -168,8 +168,9 @@ func NewSlots(r *Registry, name string) *Slots {
 	return &Slots{New[struct{}](r, name, int(capacity), policy)}
 }
 
-// Enter takes a free slot of the semaphore. Without a free slot, the queue's policy decides. If none is free, Enter
-// waits until ctx ends (Block) or returns ErrFull. Every successful Enter needs one Leave.
+// Enter takes a free slot of the semaphore, or applies the queue's policy if none is free. Without a free slot,
+// the queue's policy decides. If none is free, Enter waits until ctx ends (Block) or returns ErrFull. Every
+// successful Enter needs one Leave.
 func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
 // Leave frees a slot of the semaphore after Enter.

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects an error
-// (ErrFull). A counter must show the overflow.
+// TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects
+// the error ErrFull. A counter must show the overflow.
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)
@@ -25,8 +25,8 @@ func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	}
 }
 
-// TestBlockWaitsForCapacityOrContext calls Put on a full queue with policy block, and expects Put to wait for room.
-// The wait ends when an item is taken or the context ends.
+// TestBlockWaitsForCapacityOrContext calls Put on a full queue with policy block, and expects Put to wait for
+// space. The wait ends when an item is taken or the context ends.
 func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[int](nil, "q", 1, Block)
@@ -135,7 +135,7 @@ func TestQueueUnits(t *testing.T) {
 	}
 }
 
-// FuzzSettings parses random texts as queue settings, and expects each to be stored unchanged or refused.
+// FuzzSettings parses random texts as queue settings, and expects each text to be refused or stored unchanged.
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{"journal=8MiB", "journal=1", "requests=block", "requests=9999999999", "facts=7", "reactions=rederive", "nobody=1", "journal", "=", ""} {
 		f.Add(text)

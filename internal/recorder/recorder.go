@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Recorder appends the server's own records to the journal. Records of agents come another way. Set its fields before
-// the first use; after that the Recorder is safe for concurrent use.
+// Recorder appends to the journal the records that the server itself makes. Records of agents come another way.
+// Set its fields before the first use; after that the Recorder is safe for concurrent use.
 type Recorder struct {
 	Journal interface {
 		Append(ctx context.Context, entries ...journal.Entry) error
@@ -62,7 +62,7 @@ func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	select {
 	case o := <-w:
 		if o.err != nil {
-			return o.at, fmt.Errorf("append to the journal: %w", o.err)
+			return o.at, fmt.Errorf("append a record to the journal: %w", o.err)
 		}
 		return o.at, nil
 	case <-ctx.Done():
@@ -87,7 +87,7 @@ func (r *Recorder) Append(ctx context.Context, section journal.Section, record *
 // append adds entries to the journal's queue, without waiting for the disk.
 func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	if err := r.Journal.Append(ctx, entries...); err != nil {
-		return fmt.Errorf("append to the journal: %w", err)
+		return fmt.Errorf("append a record to the journal: %w", err)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (r *Recorder) RecordServerResult(ctx context.Context, check model.CheckID, 
 func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
 		Kind: wire.RecordServerResult, Node: node,
-		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinition(check), Status: status, Output: []byte(output)},
+		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinitionID(check), Status: status, Output: []byte(output)},
 	})
 }
 
@@ -153,9 +153,9 @@ func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, pa
 	return err
 }
 
-// RecordApplied appends entries that the server computed to the journal, and waits until all are applied in memory.
+// RecordAndApply appends entries that the server computed to the journal, and waits until all are applied in memory.
 // The entries are durable then.
-func (r *Recorder) RecordApplied(ctx context.Context, entries []journal.Entry) error {
+func (r *Recorder) RecordAndApply(ctx context.Context, entries []journal.Entry) error {
 	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
 	if err := r.append(ctx, entries...); err != nil {
@@ -168,10 +168,10 @@ func (r *Recorder) RecordApplied(ctx context.Context, entries []journal.Entry) e
 	return r.Applied(ctx, at)
 }
 
-// Forget records in the journal that checks or nodes were removed. Then the views of the journal delete the states of
+// RecordRemoval records in the journal that checks or nodes were removed. Then the views of the journal delete the states of
 // these checks and nodes. The planner calls it before a change is in force. After an error the next start writes the
 // missing marks.
-func (r *Recorder) Forget(list []plan.Removal) {
+func (r *Recorder) RecordRemoval(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
 		entries := make([]journal.Entry, len(part))
 		for i, f := range part {
@@ -196,18 +196,19 @@ func (r *Recorder) RecordStart(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// RecordIntent records the revision of the declared resources in the journal. The highest id is recorded, too.
-func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
+// RecordRevision records the revision and highest id of the declared resources in the journal once. The highest
+// id is recorded, too.
+func (r *Recorder) RecordRevision(ctx context.Context, mark wire.IntentRecord) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: mark})
 }
 
-// MarkIntent records the revision and highest id of the declared resources in the journal. It looks once a second, and
-// records only changes. So a start after a crash knows from which revision on it must look for results to forget, and
-// which stores belong to the journal.
-func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) error {
+// RecordRevisionChanges records each new revision of the declared resources in the journal, until ctx ends. It
+// looks once a second, and records only changes. So a start after a crash knows from which revision on it must
+// look for results to forget, and which stores belong to the journal.
+func (r *Recorder) RecordRevisionChanges(ctx context.Context, mark func() wire.IntentRecord) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var last wire.IntentMark
+	var last wire.IntentRecord
 	for {
 		select {
 		case <-ctx.Done():
@@ -218,7 +219,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) 
 		if now == last {
 			continue
 		}
-		if err := r.RecordIntent(ctx, now); err == nil {
+		if err := r.RecordRevision(ctx, now); err == nil {
 			last = now
 		} else if ctx.Err() == nil {
 			r.Log.Warn("cannot record the intent in force; trying again", "err", err)

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOneReplayEqualsEachPartition compares history after replays and random crashes with event changes that are
-// computed directly. Each transition must arrive once and in order.
-func TestOneReplayEqualsEachPartition(t *testing.T) {
+// TestReplayEqualsDirectComputation replays the journal after random crashes, and expects the same history as a
+// direct computation. Each transition must arrive once and in order.
+func TestReplayEqualsDirectComputation(t *testing.T) {
 	seeds := 10
 	if testing.Short() {
 		seeds = 4
@@ -34,7 +34,7 @@ func TestOneReplayEqualsEachPartition(t *testing.T) {
 			}
 			l := open()
 			var recorded [model.Partitions][]event.Transition
-			var places [2][model.Partitions]history.Place // recorded places of history and of pipelines
+			var places [2][model.Partitions]history.ChangePosition // recorded places of history and of pipelines
 			stop := errors.New("stop")
 			for round := range 12 {
 				f.write(t, l.log, rng.IntN(60))
@@ -49,17 +49,17 @@ func TestOneReplayEqualsEachPartition(t *testing.T) {
 						if x.Kind == event.Observed {
 							of = 1
 						}
-						if place := &places[of][x.Partition]; !place.Reached(x.At, x.Index) {
-							*place = history.Place{At: x.At, Index: x.Index}
+						if place := &places[of][x.Partition]; !place.Includes(x.At, x.Index) {
+							*place = history.ChangePosition{At: x.At, Index: x.Index}
 							recorded[x.Partition] = append(recorded[x.Partition], x)
 							transitions++
 						}
 					}
 					switch rng.IntN(30) {
 					case 0:
-						l.save(t, at.Number)
+						l.saveSnapshots(t, at.Number)
 					case 1:
-						l.cut(t)
+						l.deleteSegments(t)
 					case 2:
 						if round < 11 {
 							return stop

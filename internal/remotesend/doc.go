@@ -1,6 +1,6 @@
 // Package remotesend sends the numbers that the series store keeps to another store, by Prometheus remote write.
 //
-// In: the stored numbers of each commit, from the metric view. They go into a log of their own (queue.go) before a snapshot covers
+// In: the stored numbers of each commit, from the metric view. They go into a log of their own (sample_queue.go) before a snapshot covers
 // them, so that a kill loses none. Out: requests of remote write 1.0 (sender.go), from a position in that log, which marks in the log
 // keep. A number may be sent twice after a kill, with equal time and value.
 //

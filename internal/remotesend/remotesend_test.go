@@ -90,7 +90,7 @@ func (r *receiver) has(node string) bool {
 	return false
 }
 
-// change changes the behaviour of the test receiver while its lock is held.
+// change calls a function that changes the test receiver's behaviour, while its lock is held.
 func (r *receiver) change(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func TestQueueSendsEachSample(t *testing.T) {
 	if r.count() != 100 || r.user != "ada" || q.Sent() != 100 {
 		t.Fatalf("%d samples, user %q", r.count(), r.user)
 	}
-	testenv.NoError(t, q.cut(t.Context()))
+	testenv.NoError(t, q.deleteSent(t.Context()))
 	r.change(func() { r.down = true })
 	for number := range uint64(50) {
 		appendSample(q, number+101, "a")
@@ -168,9 +168,9 @@ func TestQueueSendsEachSample(t *testing.T) {
 	}
 }
 
-// TestRefusedSampleCostsNoOther lets the store refuse some samples of a request, and expects all its other samples to
+// TestRefusedSampleLosesNoOthers lets the store refuse some samples of a request, and expects all its other samples to
 // arrive.
-func TestRefusedSampleCostsNoOther(t *testing.T) {
+func TestRefusedSampleLosesNoOthers(t *testing.T) {
 	r := newReceiver(t)
 	r.refuses, r.late = "bad", 999
 	q := r.open(t, t.TempDir(), nil)
@@ -213,9 +213,9 @@ func TestRedirectIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestDamageCostsNoOther damages a part of the queue's log, and expects all samples outside the part to arrive. It
-// damages a commit, and adds a malformed entry.
-func TestDamageCostsNoOther(t *testing.T) {
+// TestDamagedEntryLosesNoOthers damages a part of the queue's log, and expects all samples outside the damaged
+// part to arrive. It damages a commit, and adds a malformed entry.
+func TestDamagedEntryLosesNoOthers(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
 	var sizes []int64
@@ -245,8 +245,8 @@ func TestDamageCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestStopWritesMark stops the sender after all samples were sent, and expects the next start to send nothing again.
-func TestStopWritesMark(t *testing.T) {
+// TestStopRecordsSentPosition stops the sender after all samples were sent, and expects the next start to send nothing again.
+func TestStopRecordsSentPosition(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
 	appendSample(q, 1, "a")
@@ -278,9 +278,9 @@ func appendLarge(q *Queue, count uint64) {
 	}
 }
 
-// TestLogAtBudgetMovesOn fills the log to its size limit in an outage, and expects the oldest samples to go. Run must
-// drop the oldest samples.
-func TestLogAtBudgetMovesOn(t *testing.T) {
+// TestLogAtSizeLimitLosesOldest fills the log to its size limit, and expects the loss of the oldest samples
+// only. Run must drop the oldest samples.
+func TestLogAtSizeLimitLosesOldest(t *testing.T) {
 	r := newReceiver(t)
 	r.down = true
 	q := r.open(t, t.TempDir(), func(o *Options) { o.Budget = 4 << 20 })
@@ -299,9 +299,9 @@ func TestLogAtBudgetMovesOn(t *testing.T) {
 	testenv.NoError(t, <-done)
 }
 
-// TestSilentStoreDelaysNoAppend lets the store answer no request for a while, and expects Append never to wait. The
+// TestAppendDoesNotWaitForStore lets the store answer no request for a while, and expects Append never to wait. The
 // samples exceed the budget; the oldest make room, and the newest arrive when the store answers again.
-func TestSilentStoreDelaysNoAppend(t *testing.T) {
+func TestAppendDoesNotWaitForStore(t *testing.T) {
 	r := newReceiver(t)
 	store, awake, requests := r.Config.Handler, make(chan struct{}), atomic.Int64{}
 	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -335,13 +335,13 @@ func TestSilentStoreDelaysNoAppend(t *testing.T) {
 	testenv.NoError(t, <-done)
 }
 
-// TestMarkBelowTail kills a process between deleting sent entries and recording the position, and expects a clean
-// reopening. The reopened log must accept the position of removed entries.
-func TestMarkBelowTail(t *testing.T) {
+// TestCrashBetweenDeleteAndRecord kills the process after deleting sent entries, before recording the position,
+// and expects a clean restart. The reopened log must accept the position of removed entries.
+func TestCrashBetweenDeleteAndRecord(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
 	appendLarge(q, 600)
-	testenv.NoError(t, q.mark(t.Context()))
+	testenv.NoError(t, q.recordSentPosition(t.Context()))
 	testenv.NoError(t, q.sendNew(t.Context()))
 	testenv.NoError(t, q.log.Cut(q.position))
 	if q.log.Tail().Number < 2 {
@@ -353,7 +353,8 @@ func TestMarkBelowTail(t *testing.T) {
 	testenv.NoError(t, q.sendNew(t.Context()))
 }
 
-// TestFullQueueDropsOldest fills the log while the store is down, and expects the newest samples after the outage.
+// TestFullQueueDropsOldest fills the log during an outage of the store, and expects the newest samples to
+// arrive later.
 func TestFullQueueDropsOldest(t *testing.T) {
 	r := newReceiver(t)
 	r.down = true
@@ -413,10 +414,10 @@ func TestOptionsAreRefused(t *testing.T) {
 // FuzzEntry reads random bytes as an entry of the log, and expects no panic.
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte{flushEntry})
-	f.Add(appendHead([]byte{markEntry}, journal.Position{Log: 1, Number: 2}))
+	f.Add(appendEntryHeader([]byte{markEntry}, journal.Position{Log: 1, Number: 2}))
 	var block wire.SampleBlock
 	block.Add([]wire.SeriesLabel{{Name: "a", Value: "b"}}, []wire.Sample{{Ms: 1, Value: 2}})
-	f.Add(block.Append(appendHead([]byte{samplesEntry}, journal.Position{Log: 1, Number: 2})))
+	f.Add(block.Append(appendEntryHeader([]byte{samplesEntry}, journal.Position{Log: 1, Number: 2})))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) == 0 {
 			return

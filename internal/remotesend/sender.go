@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer, q *Queue) metrics {
 	return metrics{samples.WithLabelValues("sent"), samples.WithLabelValues("refused"), samples.WithLabelValues("dropped")}
 }
 
-// State holds the delay and last error of sending to the other store. It also has the waiting bytes.
+// State has the delay and the last error of sending to the other store. It also has the waiting bytes.
 type State struct {
 	Lag     time.Duration // age of the oldest sample that waits
 	Bytes   int64         // of samples that wait
@@ -64,7 +64,7 @@ type State struct {
 	Refusal   error     // its reason; nil: none is refused
 }
 
-// State returns the present delay and last error of sending, and the waiting bytes.
+// State returns the present delay and last error of sending, and the number of waiting bytes.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	s, oldest, position := q.refusals, q.oldest, q.position
@@ -103,7 +103,7 @@ func newClient(caFile string) (*http.Client, error) {
 // there.
 func (q *Queue) Run(ctx context.Context) error {
 	defer func() {
-		if err := q.cut(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, journal.ErrClosed) {
+		if err := q.deleteSent(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, journal.ErrClosed) {
 			q.opts.Logger.Warn("cannot note how far remote write is", "err", err)
 		}
 	}()
@@ -128,7 +128,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		default:
 			retry = firstRetry
 		}
-		q.cutSeldom(ctx)
+		q.deleteSentPeriodically(ctx)
 		if q.pause(ctx, wait); ctx.Err() != nil {
 			return nil
 		}
@@ -137,33 +137,34 @@ func (q *Queue) Run(ctx context.Context) error {
 
 // pause sleeps until the next attempt to send, or until the log becomes full.
 func (q *Queue) pause(ctx context.Context, wait time.Duration) {
-	if q.full() { // the last attempt made no room
+	if q.isNearlyFull() { // the last attempt made no room
 		_ = pause.For(ctx, min(wait, sendInterval))
 		return
 	}
-	ctx, end := q.untilFull(ctx)
+	ctx, end := q.contextUntilFull(ctx)
 	defer end()
 	_ = pause.For(ctx, wait)
 }
 
-// full reports whether the log uses over three quarters of its budget. Then the oldest samples must be dropped.
-func (q *Queue) full() bool { return q.log.Stats().SizeBytes > q.opts.Budget*3/4 }
+// isNearlyFull reports whether the log uses more than three quarters of its size limit. Then the oldest samples
+// must be dropped.
+func (q *Queue) isNearlyFull() bool { return q.log.Stats().SizeBytes > q.opts.Budget*3/4 }
 
-// cutSeldom deletes sent samples from the log, but not more often than once per markInterval.
-func (q *Queue) cutSeldom(ctx context.Context) {
+// deleteSentPeriodically deletes sent samples from the log, but not more often than once per markInterval.
+func (q *Queue) deleteSentPeriodically(ctx context.Context) {
 	now := q.opts.Now()
 	if now.Sub(q.marked) < markInterval {
 		return
 	}
 	q.marked = now
-	if err := q.cut(ctx); err != nil && ctx.Err() == nil {
+	if err := q.deleteSent(ctx); err != nil && ctx.Err() == nil {
 		q.opts.Logger.Warn("cannot note how far remote write is", "err", err)
 	}
 }
 
-// cut records in the log how far samples were sent, and deletes the entries before. Without a new position it does
-// nothing. A full log gets no mark: at its budget it would take none before the cut.
-func (q *Queue) cut(ctx context.Context) error {
+// deleteSent records the position of the last sent sample, and deletes all earlier entries of the log. Without
+// a new position it does nothing. A full log gets no mark: at its budget it would take none before the cut.
+func (q *Queue) deleteSent(ctx context.Context) error {
 	if !q.moved {
 		return nil
 	}
@@ -175,8 +176,8 @@ func (q *Queue) cut(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
-	if err := q.mark(ctx); err != nil {
-		return fmt.Errorf("record in the log of remote write how far samples were sent: %w", err)
+	if err := q.recordSentPosition(ctx); err != nil {
+		return fmt.Errorf("record the position of the last sent sample in the log of remote write: %w", err)
 	}
 	q.moved = false
 	return q.log.Cut(position)
@@ -227,9 +228,9 @@ func (q *Queue) read(ctx context.Context, full func(*batch) bool) (*batch, error
 	return b, nil
 }
 
-// leave removes a batch whose samples were sent or dropped from the samples to send. It logs damaged and malformed
-// entries of the batch.
-func (q *Queue) leave(b *batch) {
+// finishBatch removes a batch from the queue after its samples were sent or dropped. It logs damaged and
+// malformed entries of the batch.
+func (q *Queue) finishBatch(b *batch) {
 	q.metrics.dropped.Add(float64(b.malformed))
 	if (b.skipped || b.malformed > 0) && !q.warned {
 		q.warned = true
@@ -244,7 +245,7 @@ func (q *Queue) leave(b *batch) {
 // sendNew sends all samples that were not sent yet. If too many wait, it drops the oldest.
 func (q *Queue) sendNew(ctx context.Context) error {
 	for {
-		if q.full() {
+		if q.isNearlyFull() {
 			if err := q.dropOldest(ctx); err != nil {
 				return err
 			}
@@ -261,18 +262,18 @@ func (q *Queue) sendNew(ctx context.Context) error {
 				return err
 			}
 		}
-		q.leave(b)
+		q.finishBatch(b)
 		q.mu.Lock()
 		q.oldest, q.trouble = 0, nil
 		q.mu.Unlock()
-		q.cutSeldom(ctx)
+		q.deleteSentPeriodically(ctx)
 		if b.samples < maxBatch {
 			return ctx.Err()
 		}
 	}
 }
 
-// dropOldest gives up the oldest unsent samples until the log is only half full.
+// dropOldest deletes the oldest unsent samples until the log is only half full.
 func (q *Queue) dropOldest(ctx context.Context) error {
 	b, err := q.read(ctx, func(b *batch) bool {
 		b.series = b.series[:0]
@@ -285,9 +286,9 @@ func (q *Queue) dropOldest(ctx context.Context) error {
 	if b.samples > 0 {
 		q.opts.Logger.Warn("too many samples wait for remote write; the oldest are dropped", "samples", b.samples)
 	}
-	q.leave(b)
+	q.finishBatch(b)
 	q.moved = true
-	return q.cut(ctx)
+	return q.deleteSent(ctx)
 }
 
 // add decodes an entry of the queue's log and adds its series to the batch. Their texts are copies.
@@ -298,7 +299,7 @@ func (b *batch) add(data []byte) error {
 	if data[0] != samplesEntry && data[0] != partEntry {
 		return nil
 	}
-	_, block, err := decodeHead(data[1:])
+	_, block, err := decodeEntryHeader(data[1:])
 	if err != nil {
 		return err
 	}
@@ -338,19 +339,19 @@ func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 		q.sent.Add(uint64(samples))
 		return nil
 	case samples <= 1:
-		q.noteRefused(samples, err)
+		q.recordRefused(samples, err)
 		return nil
 	}
-	first, second := halves(list)
+	first, second := splitSeries(list)
 	if err := q.send(ctx, first); err != nil {
 		return err
 	}
 	return q.send(ctx, second)
 }
 
-// halves divides a list of series into two halves, to find the samples that the store refuses. A list with one series
+// splitSeries divides a list of series into two halves, to find the samples that the store refuses. A list with one series
 // is divided by its samples.
-func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
+func splitSeries(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
 	if half := len(list) / 2; half > 0 {
 		return list[:half], list[half:]
 	}
@@ -359,8 +360,8 @@ func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
 	return []prompb.TimeSeries{{Labels: one.Labels, Samples: one.Samples[:half]}}, []prompb.TimeSeries{{Labels: one.Labels, Samples: one.Samples[half:]}}
 }
 
-// noteRefused counts samples that the other store refused, and keeps the reason for the server's status.
-func (q *Queue) noteRefused(samples int, reason error) {
+// recordRefused counts samples that the other store refused, and stores the reason for the server's status.
+func (q *Queue) recordRefused(samples int, reason error) {
 	q.metrics.refused.Add(float64(samples))
 	now := q.opts.Now()
 	q.mu.Lock()
@@ -387,13 +388,13 @@ func (w *warning) isDue(now time.Time) bool {
 // errInterrupted is the reason why a request ends: the log is full while the other store does not answer.
 var errInterrupted = errors.New("no answer, and the oldest samples have to make room")
 
-// untilFull returns a context that is cancelled when the log becomes full. A full log makes Append wait, and with it
+// contextUntilFull returns a context that is cancelled when the log becomes full. A full log makes Append wait, and with it
 // the pipeline of values. The caller calls end after its request or pause.
-func (q *Queue) untilFull(ctx context.Context) (out context.Context, end func()) {
+func (q *Queue) contextUntilFull(ctx context.Context) (out context.Context, end func()) {
 	out, interrupt := context.WithCancelCause(ctx)
 	go func() {
 		for pause.For(out, fullInterval) == nil {
-			if q.full() {
+			if q.isNearlyFull() {
 				interrupt(errInterrupted)
 			}
 		}
@@ -407,7 +408,7 @@ func (q *Queue) post(ctx context.Context, list []prompb.TimeSeries) (refused boo
 	if err != nil {
 		return false, err
 	}
-	ctx, end := q.untilFull(ctx)
+	ctx, end := q.contextUntilFull(ctx)
 	defer end()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.opts.URL, bytes.NewReader(snappy.Encode(nil, body)))
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Verb is a person's action on a roll-out, such as approve, pause or undo.
-type Verb string
+// Action is a person's action on a roll-out, such as approve, pause or undo.
+type Action string
 
 // Verbs of roll-outs.
 const (
-	Approve Verb = "approve"
-	Start   Verb = "start"
-	Pause   Verb = "pause"
-	Stop    Verb = "stop"
-	Undo    Verb = "undo"
+	Approve Action = "approve"
+	Start   Action = "start"
+	Pause   Action = "pause"
+	Stop    Action = "stop"
+	Undo    Action = "undo"
 )
 
 // Person is the author of an action on a roll-out.
@@ -34,8 +34,8 @@ func (d *Driver) List(ctx context.Context) ([]intent.StoredRollout, error) {
 	return d.o.Stored.List(ctx)
 }
 
-// Requests returns the open requests of changes of policies on nodes with review, the oldest first.
-func (d *Driver) Requests(ctx context.Context) ([]intent.ReviewRequest, error) {
+// ApprovalRequests returns the open requests to approve policy changes, the oldest first.
+func (d *Driver) ApprovalRequests(ctx context.Context) ([]intent.ChangeRequest, error) {
 	return d.o.Stored.Requests(ctx)
 }
 
@@ -54,8 +54,8 @@ func (d *Driver) Find(ctx context.Context, unit model.UnitID, name string) (inte
 		WithHint("declare its steps, and change it: muster explain directive.rollout")
 }
 
-// Do carries out an action of a person on the roll-out of a directive. key is the directive's.
-func (d *Driver) Do(ctx context.Context, by Person, verb Verb, key intent.Key, unit model.UnitID) error {
+// Perform performs a person's action on the roll-out of a directive. key is the directive's.
+func (d *Driver) Perform(ctx context.Context, by Person, verb Action, key intent.Key, unit model.UnitID) error {
 	r, err := d.Find(ctx, unit, key.Name)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (d *Driver) Do(ctx context.Context, by Person, verb Verb, key intent.Key, u
 }
 
 // change approves, starts, pauses or stops a roll-out at the request of a person.
-func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) error {
+func (d *Driver) change(by Person, verb Action, name string, r *model.Rollout) error {
 	refuse := func(hint string) error {
 		return model.Errorf(model.Conflict, "cannot %s the roll-out of %s: it is %s", verb, name, r.State).WithHint(hint+": muster rollout show %s", name)
 	}
@@ -82,7 +82,7 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 		if r.State != model.RolloutRequested {
 			return refuse("only a requested one awaits approval")
 		}
-		if people := r.People(); slices.Contains(people, by.User) || slices.Contains(people, cmp.Or(by.Maker, by.User)) {
+		if people := r.ResponsiblePeople(); slices.Contains(people, by.User) || slices.Contains(people, cmp.Or(by.Maker, by.User)) {
 			return model.Errorf(model.Forbidden, "permission denied: %s made the change, so another person has to approve it", strings.Join(people, ", ")).
 				WithHint("ask another administrator: muster rollout approve %s", name)
 		}
@@ -95,7 +95,7 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 			return refuse("only a paused or stopped one goes on")
 		}
 		if unit, fleet := d.Fleet(r); unit != nil {
-			r.Excuse(ProgressOf(r, fleet).failed...) // a person has seen them
+			r.ExemptNodes(ProgressOf(r, fleet).failed...) // a person has seen them
 		}
 		r.State, r.Failed, r.Reason = model.RolloutRunning, false, "continued by "+by.User
 		if r.Spec.Approve && r.Approver == "" {
@@ -115,8 +115,8 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 	return nil
 }
 
-// undo restores the declarations of a directive and its technique from before the roll-out. A roll-out that has ended
-// also accepts the version before it, so that all nodes go back at once.
+// undo restores the declarations that a directive and its technique had before the roll-out. A roll-out that
+// has ended also accepts the version before it, so that all nodes go back at once.
 func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.StoredRollout) error {
 	if r.UnderWay() {
 		return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, nil, by.May)
@@ -129,8 +129,8 @@ func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.
 	return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, r, by.May)
 }
 
-// Return declares a directive and its technique again as both were in an older revision.
-func (d *Driver) Return(ctx context.Context, by Person, key intent.Key, revision int64) error {
+// RestoreRevision restores the declarations of a directive and its technique from an older revision.
+func (d *Driver) RestoreRevision(ctx context.Context, by Person, key intent.Key, revision int64) error {
 	if by.Message == "" {
 		by.Message = fmt.Sprintf("back to revision %d", revision)
 	}

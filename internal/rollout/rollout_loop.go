@@ -4,7 +4,7 @@
 // the next step. The record is stored before any node gets the new version, so a crash neither loses nor repeats a
 // step.
 //
-// One goroutine (Driver.Run); no locks. Start reading at step.go, which decides.
+// One goroutine (Driver.Run); no locks. Start reading at step_decision.go, which decides.
 package rollout
 
 import (
@@ -46,17 +46,17 @@ type Driver struct {
 // New returns a Driver, which advances roll-outs. Its work starts with Run.
 func New(o Options) *Driver { return &Driver{o: o, listening: o.Now().Add(o.Grace)} }
 
-// Failed returns one sentence for each roll-out that stopped because nodes failed. A person can start or undo such a
+// FailedRollouts returns one sentence for each roll-out that stopped because nodes failed. A person can start or undo such a
 // roll-out.
-func (d *Driver) Failed() []string {
+func (d *Driver) FailedRollouts() []string {
 	if list := d.failed.Load(); list != nil {
 		return *list
 	}
 	return nil
 }
 
-// noteFailed keeps the sentences about failed roll-outs, so that Failed can return the sentences.
-func (d *Driver) noteFailed(list []intent.StoredRollout) {
+// recordFailed stores the sentences about failed roll-outs for later calls of FailedRollouts.
+func (d *Driver) recordFailed(list []intent.StoredRollout) {
 	var texts []string
 	for i := range list {
 		if r := &list[i].Rollout; r.State == model.RolloutStopped && r.Failed && r.UnderWay() {
@@ -92,7 +92,7 @@ func (d *Driver) AdvanceAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.noteFailed(list)
+	d.recordFailed(list)
 	for _, r := range list {
 		if !r.UnderWay() {
 			continue
@@ -139,7 +139,7 @@ func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 		return member
 	}}
 	for _, id := range d.o.Directory.UnitNodes(r.Unit) {
-		assigned := d.o.Directory.For(id)
+		assigned := d.o.Directory.AssignmentOf(id)
 		if assigned == nil {
 			continue
 		}
@@ -153,17 +153,17 @@ func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 			version = unit.Rollout.New
 		}
 		if run, ok := d.o.LastRun(id, r.Unit); ok && run.Definition == version.ID {
-			n.Verdict, n.Reason = verdictOf(&run, version.AsDirective())
+			n.Verdict, n.Reason = outcomeOf(&run, version.AsDirective())
 		}
 		f.Nodes = append(f.Nodes, n)
 	}
 	return unit, f
 }
 
-// verdictOf returns whether a directive's last run on a node was compliant. The run is compliant only if every
-// component that counts is compliant or waived. The text names the first other component.
-func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdict, string) {
-	if counts, _ := run.Codes.Sum(len(directive.Components), directive.Blocks); counts.Unfulfilled() == 0 {
+// outcomeOf returns the outcome of a directive's last run on a node, such as compliant. The run is compliant
+// only if every component that counts is compliant or waived. The text names the first other component.
+func outcomeOf(run *compliance.Run, directive *model.DirectiveDefinition) (Outcome, string) {
+	if counts, _ := run.Codes.CountStatuses(len(directive.Components), directive.Blocks); counts.Unfulfilled() == 0 {
 		return Compliant, ""
 	}
 	for i := range directive.Components {
@@ -175,7 +175,7 @@ func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdi
 		if message := run.Message(i); message != "" {
 			text += ": " + message
 		} else if status == policy.Missing {
-			text += ": " + run.Ended()
+			text += ": " + run.EarlyEndReason()
 		}
 		return NotCompliant, text
 	}

@@ -65,8 +65,8 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 	}
 }
 
-// TestDueTimesAcrossSummerTime expects the right due times of cron expressions at both changes of daylight saving
-// time. Some due times are in the hour that the clock skips.
+// TestDueTimesAcrossSummerTime expects the right due times of cron expressions at the start and end of daylight
+// saving time. Some due times are in the hour that the clock skips.
 func TestDueTimesAcrossSummerTime(t *testing.T) {
 	for _, c := range []struct {
 		start, cron string
@@ -156,9 +156,9 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestRestartMakesUpForDueTimes restarts the server, and expects runs that were recently due without a result to
-// happen. Older due times do not run again.
-func TestRestartMakesUpForDueTimes(t *testing.T) {
+// TestRestartRepeatsMissedRuns restarts the server, and expects repetitions of recently due runs that have no
+// result. Older due times do not run again.
+func TestRestartRepeatsMissedRuns(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		back time.Duration // downtime of the server after the due time

@@ -40,7 +40,7 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// MissedRun describes a run of a round-robin check that no connected node could do in time.
+// MissedRun describes a run of a round-robin check that no connected node did in time.
 type MissedRun struct {
 	ProxyNode  model.NodeID
 	Definition *model.CheckDefinition
@@ -81,7 +81,7 @@ func (e *Engine) engineTime() time.Duration {
 	return time.Duration(e.startedAt.UnixNano()) + e.o.Now().Sub(e.startedAt)
 }
 
-// Run gives the runs of round-robin checks to connected nodes until ctx ends.
+// Run assigns the runs of round-robin checks to connected nodes until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -150,8 +150,8 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 // agentTimePrecision is the precision of times from agents.
 const agentTimePrecision = 2 * time.Millisecond
 
-// SessionEnded withdraws the unfinished runs of a disconnected node, so that other nodes get the runs. Other nodes get
-// these runs at once.
+// SessionEnded reassigns the unfinished runs of a disconnected node to other nodes. Other nodes get these runs
+// at once.
 func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false

@@ -28,7 +28,7 @@ type simulatedMembers struct {
 	revision       int64
 	disconnected   map[model.NodeID]bool // no session
 	hanging        map[model.NodeID]bool // a session that does not answer
-	pendingAnswers []pendingAnswer
+	pendingAnswers []pendingResult
 	turnsGiven     map[model.NodeID]int
 	runs           map[runKey][]time.Duration // times of results
 	missed         []MissedRun
@@ -36,8 +36,8 @@ type simulatedMembers struct {
 	lastResults    map[model.NodeID]time.Time
 }
 
-// pendingAnswer is a result that a simulated node will send at a certain time.
-type pendingAnswer struct {
+// pendingResult is a result that a simulated node will send at a scheduled time.
+type pendingResult struct {
 	at    time.Duration
 	by    model.NodeID
 	given wire.RoundRobinRun
@@ -85,14 +85,14 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
-// requestRoundRobinRun receives a request to run a check for a simulated member node, and schedules its result.
+// requestRoundRobinRun handles a request to run a check on a simulated node, and schedules the result.
 func (f *simulatedMembers) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	if f.disconnected[node] {
 		return false
 	}
 	f.turnsGiven[node]++
 	if !f.hanging[node] {
-		f.pendingAnswers = append(f.pendingAnswers, pendingAnswer{f.now + time.Duration(f.rand.Int64N(int64(time.Second/2))), node, g})
+		f.pendingAnswers = append(f.pendingAnswers, pendingResult{f.now + time.Duration(f.rand.Int64N(int64(time.Second/2))), node, g})
 	}
 	return true
 }
@@ -104,7 +104,7 @@ func (f *simulatedMembers) advance(d time.Duration) {
 		missed, wait := f.engine.assignDueRuns(f.engine.engineTime())
 		f.missed = append(f.missed, missed...)
 		next := min(f.now+wait, end)
-		slices.SortStableFunc(f.pendingAnswers, func(a, b pendingAnswer) int { return int(a.at - b.at) })
+		slices.SortStableFunc(f.pendingAnswers, func(a, b pendingResult) int { return int(a.at - b.at) })
 		if len(f.pendingAnswers) > 0 && f.pendingAnswers[0].at <= next {
 			a := f.pendingAnswers[0]
 			f.pendingAnswers, f.now = f.pendingAnswers[1:], max(f.now, a.at)
@@ -124,7 +124,7 @@ func (f *simulatedMembers) advance(d time.Duration) {
 // disconnect ends the session of a simulated node. The node then answers no more.
 func (f *simulatedMembers) disconnect(node model.NodeID) {
 	f.disconnected[node] = true
-	f.pendingAnswers = slices.DeleteFunc(f.pendingAnswers, func(a pendingAnswer) bool { return a.by == node })
+	f.pendingAnswers = slices.DeleteFunc(f.pendingAnswers, func(a pendingResult) bool { return a.by == node })
 	f.engine.SessionEnded(node)
 }
 
@@ -172,7 +172,8 @@ func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	}
 }
 
-// TestMembersAreUsedEvenly expects all nodes that share a round-robin check to get the same number of runs.
+// TestMembersAreUsedEvenly expects the engine to distribute the runs of a round-robin check evenly over its
+// nodes.
 func TestMembersAreUsedEvenly(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 10*time.Second, time.Second, 7, 30))
 	f.advance(700 * time.Second)
@@ -242,9 +243,9 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfRunsWithoutTimeout expects a check without a timeout to get the default timeout. So no second member
+// TestDefaultTimeout expects a check without a timeout to get the default timeout. So no second member
 // runs a command that is still running.
-func TestTimeoutOfRunsWithoutTimeout(t *testing.T) {
+func TestDefaultTimeout(t *testing.T) {
 	r := &rotation{definition: &model.CheckDefinition{Interval: time.Minute}}
 	if got := r.timeout(); got != 65*time.Second {
 		t.Error(got)
@@ -297,9 +298,9 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestChangedChecksTakeEffect changes and deletes round-robin checks while the engine runs, and expects runs by the
-// new declarations. It expects that the changes take effect, and that a late result of an earlier run does not end the
-// present run.
+// TestChangedChecksTakeEffect changes and deletes round-robin checks while the engine runs, and expects runs of
+// the changed checks. It expects that the changes take effect, and that a late result of an earlier run does
+// not end the present run.
 func TestChangedChecksTakeEffect(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true

@@ -99,8 +99,8 @@ func (e *Engine) assignRun(t *recurringRun, now time.Duration) {
 	}
 }
 
-// graceEnd returns until when, after the server's start, agents have time to reconnect. In this grace period, missing
-// members are not reported.
+// graceEnd returns the time until which agents may reconnect after the server's start. In this grace period,
+// missing members are not reported.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.startedAt.UnixNano()) + e.o.Grace }
 
 // chooseMember returns the next connected node in the rotation of a check. After a timeout it tries each other member
@@ -140,7 +140,7 @@ func (e *Engine) chooseMember(t *recurringRun, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawRun takes an unfinished run away from the assigned node.
+// withdrawRun withdraws an unfinished run from the assigned node.
 func (e *Engine) withdrawRun(t *recurringRun) {
 	if t.assignee == 0 {
 		return
@@ -152,7 +152,8 @@ func (e *Engine) withdrawRun(t *recurringRun) {
 	t.assignee = 0
 }
 
-// noMemberText returns the output for a run that no connected node could do. It says that no member node is connected.
+// noMemberText returns the output text of a run that no connected node did. It says that no member node is
+// connected.
 func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.definition.Name)
 }
@@ -187,7 +188,7 @@ func (h *runHeap) Pop() any {
 	return t
 }
 
-// fix restores the order of the heap after a changed time.
+// fix restores the order of the heap after the time of a run has changed.
 func (h *runHeap) fix(t *recurringRun) { stdheap.Fix(h, t.heapIndex) }
 
 // add adds a recurring run to the heap.
@@ -287,9 +288,9 @@ func (e *Engine) reportOverdue(t *recurringRun, now time.Duration) (m MissedRun,
 	return MissedRun{t.proxyNode, t.robin.definition, t.robin.noMemberText()}, t.proxyNode != 0
 }
 
-// resumeDueTimes repeats runs that were due before the server's start and have no result. It waits until the timeout
-// of the check has passed.
-func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
+// resumeMissedRuns repeats runs that were due before the server's start but have no result. It waits until the
+// timeout of the check has passed.
+func (e *Engine) resumeMissedRuns(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return
 	}

@@ -82,7 +82,7 @@ func (e *Engine) reloadChecks(now time.Duration) {
 			e.reschedule(r, before, now)
 		}
 		if first && r.location != nil {
-			e.resumeDueTimes(r, now)
+			e.resumeMissedRuns(r, now)
 		}
 	}
 	for check, r := range removed {
@@ -92,7 +92,7 @@ func (e *Engine) reloadChecks(now time.Duration) {
 	}
 }
 
-// memberBeforeFirstRun returns the node after which the rotation of a new check starts, chosen by a hash. A hash
+// memberBeforeFirstRun returns, by a hash, the node after which the rotation of a new check starts. A hash
 // chooses the node, so that checks with the same members start at different ones.
 func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()

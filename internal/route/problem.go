@@ -90,7 +90,7 @@ func (p *Problem) title() string {
 	return model.Source{Kind: p.Source.Kind, Instance: p.Source.Instance}.CommandName(p.Source.Name.Name)
 }
 
-// hasCheck reports whether a name in a selector means the problem's check or trigger. The name is CHECK or
+// hasCheck reports whether a name in a selector matches the problem's check or trigger. The name is CHECK or
 // TEMPLATE:TRIGGER, perhaps with NAMESPACE/ before it.
 func (p *Problem) hasCheck(check string) bool {
 	namespace, name := model.SplitRef(p.Source.Name.Namespace, check)
@@ -130,9 +130,9 @@ type Directory interface {
 	SourceName(s model.Source) (namespace, name string, ok bool)
 }
 
-// Describe returns a Problem, for matching with selectors, about a check or other source on a node. It has the node's
-// present labels, facts and groups.
-func Describe(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
+// NewProblem returns a Problem about a check or other source on a node, for matching with selectors. It has the
+// node's present labels, facts and groups.
+func NewProblem(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
 	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
 	p.Source = Source{Kind: source.Kind, Instance: source.Instance}
@@ -173,7 +173,7 @@ const (
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails, or a trigger
 )
 
-// Dependency is an event whose open problem delays messages about dependent events.
+// Dependency is an event that delays messages about dependent events while its own problem is open.
 type Dependency struct {
 	Node       model.NodeID
 	Source     model.Source
@@ -182,7 +182,7 @@ type Dependency struct {
 	Settle     time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold returns why messages about a dependent problem must wait while the dependency fails.
+// Hold returns the reason to delay messages about a dependent problem while the dependency fails.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.OnUpstream {
@@ -191,9 +191,9 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold finds a failing dependency because of which a message must wait, and returns the reason. A dependency
-// fails if it is CRITICAL or UNKNOWN, or is a trigger with a problem; without a failure both are nil. problem returns
-// the open problem of an event with its present status.
+// DependencyHold returns the reason to delay a message because a dependency fails, if any dependency does. A
+// dependency fails if it is CRITICAL or UNKNOWN, or is a trigger with a problem; without a failure both are
+// nil. problem returns the open problem of an event with its present status.
 func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.Source) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]
@@ -205,7 +205,7 @@ func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.
 	return nil, nil
 }
 
-// Declaration is a resource that was declared or deleted, passed on to update the table of routes. Routes and windows
+// Declaration is a declared or deleted resource with which the table of routes is updated. Routes and windows
 // are such resources.
 type Declaration struct {
 	Kind string

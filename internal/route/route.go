@@ -28,15 +28,15 @@ type Route struct {
 	matches bool // the route has a selector (spec.match)
 }
 
-// Step is one step of a route, which notifies handlers some time after a problem has opened. It may repeat after an
-// interval.
+// Step is one step of a route, which notifies handlers some time after a problem's start. It may repeat after
+// an interval.
 type Step struct {
 	To            []Name // handlers to notify
 	After, Repeat time.Duration
 }
 
-// mute is the compiled mute of a route, a time in which its messages wait. It has a selector of problems, and the
-// times at which their messages wait.
+// mute is the compiled mute of a route, a calendar of times without messages. It has a selector of problems,
+// and the times at which their messages wait.
 type mute struct {
 	selector *selector
 	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
@@ -105,8 +105,8 @@ func (r *Route) Group(m *Problem) string {
 // GroupBy returns the names of the fields by which the route groups problems into one message.
 func (r *Route) GroupBy() []string { return r.groupBy }
 
-// Direct returns a route without a name that notifies handlers at once, with one message per problem.
-func Direct(handlers []Name) *Route {
+// NewDirectRoute returns a route without a name that notifies handlers at once, with one message per problem.
+func NewDirectRoute(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
@@ -144,9 +144,9 @@ func (c Escalation) MarkSent(r *Route, step int, now time.Time) {
 	}
 }
 
-// Refit adapts the due times of the steps to a changed route. New steps get their regular time, and removed steps are
+// AdaptToRoute adapts the due times of the steps to a changed route. New steps get their regular time, and removed steps are
 // dropped.
-func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
+func (c Escalation) AdaptToRoute(r *Route, opened time.Time) Escalation {
 	if len(c) >= len(r.Steps) {
 		return slices.Clip(c[:len(r.Steps)])
 	}
@@ -222,5 +222,5 @@ func directRoute(namespace string, handlers []string) *Route {
 	for i, h := range handlers {
 		names[i].Namespace, names[i].Name = model.SplitRef(namespace, h)
 	}
-	return Direct(names)
+	return NewDirectRoute(names)
 }

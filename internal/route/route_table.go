@@ -33,8 +33,8 @@ func NewTable() *Table {
 	return &Table{changed: make(chan struct{}), receivers: 1, routes: newIndex[*Route](), silences: newIndex[*model.SilenceSpec](), windows: newIndex[namedWindow]()}
 }
 
-// Changed returns a channel that is closed at the next change of the table.
-func (t *Table) Changed() <-chan struct{} {
+// ChangeChannel returns a channel that is closed at the next change of the table.
+func (t *Table) ChangeChannel() <-chan struct{} {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.changed
@@ -47,19 +47,20 @@ func (t *Table) ReceiversVersion() uint64 {
 	return t.receivers
 }
 
-// Announce tells waiting goroutines that the routes have changed. It is for changes outside the table, such as other
+// NotifyChange tells waiting goroutines that the routes have changed. It is for changes outside the table, such as other
 // handlers of a check. receivers says that handler lists changed.
-func (t *Table) Announce(receivers bool) {
+func (t *Table) NotifyChange(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if receivers {
 		t.receivers++
 	}
-	t.closeChanged()
+	t.closeChangeChannel()
 }
 
-// closeChanged wakes the waiters on the channel that Changed returned, and makes a new channel. The caller holds mu.
-func (t *Table) closeChanged() {
+// closeChangeChannel closes the channel that announces changes of the table, and makes a new channel. The
+// caller holds mu.
+func (t *Table) closeChangeChannel() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -94,7 +95,7 @@ func (t *Table) Apply(list []Declaration) error {
 		}
 	}
 	if changed {
-		t.closeChanged()
+		t.closeChangeChannel()
 	}
 	return errors.Join(failed...)
 }
@@ -143,8 +144,9 @@ func (t *Table) Route(name Name) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns the routes of a problem, from the first rule that yields a route. The rules are the route that its
-// check names, all matching routes, the default of the node's namespace, and the default of namespace shared.
+// Routes returns the routes of a problem, by the first rule that finds any route. The rules are the route that
+// its check names, all matching routes, the default of the node's namespace, and the default of namespace
+// shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	if ref != "" {
 		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
@@ -171,7 +173,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of a reason to delay a message (hold), such as silence or maintenance.
+// HoldKind is the kind of reason to delay a message, such as silence or maintenance.
 type HoldKind string
 
 const (
@@ -188,7 +190,7 @@ const (
 	ManySilent   HoldKind = "one of many nodes that became silent at once" // a mass outage holds the keepalive problem
 )
 
-// Hold is a reason why a message about a problem is not sent now, such as a silence.
+// Hold is a reason to delay a message about a problem, such as a silence.
 type Hold struct {
 	Kind          HoldKind  `json:"kind"`
 	By            Name      `json:"by"` // name of the silence, window or route
@@ -200,7 +202,7 @@ type Hold struct {
 	UntilResolved bool      `json:"untilResolved,omitempty"`
 }
 
-// Holds returns all reasons why messages about a problem must wait now, such as silences. Silences come first, then
+// Holds returns all reasons to delay messages about a problem now, such as silences. Silences come first, then
 // maintenance windows, then mutes of the route.
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
@@ -243,8 +245,8 @@ func (t *Table) MayHold() bool {
 	return len(t.silences.entries)+len(t.windows.entries) > 0
 }
 
-// WindowState is the state of a Window, which is a calendar, at a time. It tells whether the window is open, when it
-// ends, and when it begins next.
+// WindowState tells whether a Window (a calendar) is open at a time, and when the state changes next. It tells
+// whether the window is open, when it ends, and when it begins next.
 type WindowState struct {
 	InSpan    bool
 	Ends      time.Time // end of the current span; zero: no span is on

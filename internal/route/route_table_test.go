@@ -34,8 +34,8 @@ func diskProblem() *Problem {
 // oneStep returns the steps of a route with a single step, which notifies the handlers at once.
 func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
-// TestRoutesOfAProblem looks up a problem's routes, and expects the rules in order. The route that the check names
-// comes first, then all matching routes, then the default routes.
+// TestRoutesOfAProblem looks up the routes of a problem, and expects the first rule with a route to decide. The
+// route that the check names comes first, then all matching routes, then the default routes.
 func TestRoutesOfAProblem(t *testing.T) {
 	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: oneStep("mail")}
 	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: oneStep("mail")}
@@ -67,7 +67,7 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
-// TestHoldsOfAProblem expects the reasons why messages about a problem must wait (silences, maintenance windows and
+// TestHoldsOfAProblem expects all reasons to delay messages about a problem (silences, maintenance windows and
 // mutes).
 func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
@@ -105,8 +105,8 @@ func TestHoldsOfAProblem(t *testing.T) {
 	}
 }
 
-// TestSelectorNamesTriggers selects triggers by their names in tables, and expects a match. A name with slashes must
-// match, too.
+// TestSelectorNamesTriggers selects triggers by their names as shown in tables, and expects a match. A name
+// with slashes must match, too.
 func TestSelectorNamesTriggers(t *testing.T) {
 	m := diskProblem()
 	m.Source = Source{Kind: model.SourceTrigger, Name: Name{model.SharedNamespaceName, "linux"}, Instance: "50% / used: all"}
@@ -144,8 +144,8 @@ func (r namespaceHandlers) NamespaceName(id model.NamespaceID) (string, bool) {
 // NamespaceHandlers returns the default handlers that the test has set.
 func (r namespaceHandlers) NamespaceHandlers(string) []string { return r }
 
-// TestChooseKeepsTheOrderOfItsRules chooses routes by several rules, and expects the order of the rules. A check with
-// pipelines must not be notified twice.
+// TestChooseKeepsTheOrderOfItsRules chooses routes for a problem by several rules, and expects the first
+// applicable rule to decide. A check with pipelines must not be notified twice.
 func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	table := NewTable()
 	set := func(name string, match *model.Selector) {

@@ -174,7 +174,7 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	return nil
 }
 
-// put stores a compiled selector with its value under a name, instead of the former entry.
+// put stores a compiled selector with its value under a name, and replaces an earlier entry.
 func (x *index[T]) put(name Name, selects *selector, value T) {
 	e := &entry[T]{name: name, selector: selects, value: value}
 	x.remove(name)

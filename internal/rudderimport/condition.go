@@ -27,7 +27,7 @@ func (t *technique) convertCondition(text string) (string, error) {
 	case "":
 		return "", nil
 	case "false":
-		return "", fmt.Errorf("its condition is never true")
+		return "", fmt.Errorf("the condition of the method or block is never true")
 	}
 	c := conditionConverter{technique: t, rest: text}
 	out := c.alternatives()
@@ -35,7 +35,7 @@ func (t *technique) convertCondition(text string) (string, error) {
 		c.fail(c.rest)
 	}
 	if c.err != nil {
-		return "", fmt.Errorf("its condition %q has no equivalent in Muster: %w", text, c.err)
+		return "", fmt.Errorf("the condition %q of the method or block has no equivalent in Muster: %w", text, c.err)
 	}
 	return out, nil
 }
@@ -67,7 +67,7 @@ func (c *conditionConverter) accept(tokens ...string) bool {
 	return false
 }
 
-// alternatives converts the terms of a class expression that are connected by |.
+// alternatives converts the terms of a class expression joined by a vertical bar.
 func (c *conditionConverter) alternatives() string {
 	out := c.conjunction()
 	for c.err == nil && c.accept("||", "|") {
@@ -76,7 +76,7 @@ func (c *conditionConverter) alternatives() string {
 	return out
 }
 
-// conjunction converts the terms of a class expression that are connected by & or a dot. or & between them.
+// conjunction converts the terms of a class expression joined by an ampersand (&) or a dot. or & between them.
 func (c *conditionConverter) conjunction() string {
 	out := c.term()
 	for c.err == nil && c.accept("&&", "&", ".") {

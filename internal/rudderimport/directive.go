@@ -20,16 +20,16 @@ func (im *importer) importDirective(p *conversion.Mapping) {
 	p.IgnoreFields("shortDescription", "longDescription", "techniqueVersion", "security", "policyMode", "parameters", "priority", "tags")
 	switch {
 	case p.TextOf("system") == "true":
-		im.lose(p, what, "left out: a directive of Rudder itself")
+		im.noteLoss(p, what, "left out: a directive of Rudder itself")
 		return
 	case technique == nil:
-		im.lose(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.TextOf("techniqueName"))
+		im.noteLoss(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.TextOf("techniqueName"))
 		return
 	case p.TextOf("scheduleId") != "":
-		im.lose(p, what, "left out: it runs by schedule %s of Rudder: write the times of its runs as cron in a directive", p.TextOf("scheduleId"))
+		im.noteLoss(p, what, "left out: it runs by schedule %s of Rudder: write the times of its runs as cron in a directive", p.TextOf("scheduleId"))
 		return
 	case id == "" || im.directives[id] != "":
-		im.lose(p, what, "left out: it has no id, or another directive has it")
+		im.noteLoss(p, what, "left out: it has no id, or another directive has it")
 		return
 	}
 	spec := &model.DirectiveSpec{Technique: technique.name, Disabled: p.TextOf("enabled") == "false", Tags: im.tagsOf(p, what)}
@@ -48,25 +48,25 @@ func (im *importer) importDirective(p *conversion.Mapping) {
 		for i := range technique.spec.Parameters {
 			parameter := &technique.spec.Parameters[i]
 			if _, ok := spec.Parameters[parameter.Name]; !ok && parameter.Default == nil {
-				im.lose(p, what, "left out: it has no value for parameter %s", parameter.Name)
+				im.noteLoss(p, what, "left out: it has no value for parameter %s", parameter.Name)
 				return
 			}
 		}
 	}
-	im.loseUnread(p, what)
-	name := im.freeName("Directive", title, id)
+	im.noteUnreadFields(p, what)
+	name := im.unusedName("Directive", title, id)
 	if im.addResource(p, "Directive", name, title, spec) {
 		im.directives[id] = name
 	}
 }
 
-// tagsOf reads the tags of a directive from a list of small objects, one per tag. Each mapping has one tag.
+// tagsOf reads the tags of a Rudder directive, each from a small JSON object. Each mapping has one tag.
 func (im *importer) tagsOf(p *conversion.Mapping, what string) map[string]string {
 	var tags map[string]string
 	for _, one := range p.List("tags") {
 		for _, name := range one.Names() {
 			if model.PropertyNameError(name) != nil {
-				im.lose(one, what, "tag %s has no valid name here", name)
+				im.noteLoss(one, what, "tag %s has no valid name here", name)
 				continue
 			}
 			if tags == nil {
@@ -91,19 +91,19 @@ func (im *importer) importValues(p *conversion.Mapping, what string, t *techniqu
 		}
 		id, value := v.TextOf("name"), v.TextOf("value")
 		name, known := t.parameters[strings.ToLower(id)]
-		text, err := t.expand(value)
+		text, err := t.expandVariables(value)
 		switch {
 		case !known:
-			im.lose(v, what, "value of %s left out: the technique has no such parameter here", id)
+			im.noteLoss(v, what, "value of %s left out: the technique has no such parameter here", id)
 		case err != nil:
-			im.lose(v, what, "value of %s left out: %v", name, err)
+			im.noteLoss(v, what, "value of %s left out: %v", name, err)
 		default:
 			i := slices.IndexFunc(t.spec.Parameters, func(p model.Parameter) bool { return p.Name == name })
 			if value == "" && t.spec.Parameters[i].Default != nil {
 				continue // Rudder writes empty values where the default counts
 			}
 			if err := policy.CheckParameter(&t.spec.Parameters[i], model.ParameterValue{Text: model.Scalar(text)}); err != nil {
-				im.lose(v, what, "value left out: %v", err)
+				im.noteLoss(v, what, "value left out: %v", err)
 				continue
 			}
 			if spec.Parameters == nil {
@@ -124,7 +124,7 @@ func (im *importer) importRule(p *conversion.Mapping) {
 	what := "rule " + title
 	p.IgnoreFields("id", "shortDescription", "longDescription", "categoryId", "category", "tags", "security", "policyMode", "status")
 	if p.TextOf("system") == "true" {
-		im.lose(p, what, "left out: a rule of Rudder itself")
+		im.noteLoss(p, what, "left out: a rule of Rudder itself")
 		return
 	}
 	spec := &model.PolicySpec{Disabled: p.TextOf("enabled") == "false"}
@@ -132,21 +132,21 @@ func (im *importer) importRule(p *conversion.Mapping) {
 		if name := im.directives[id]; name != "" {
 			spec.Directives = append(spec.Directives, name)
 		} else {
-			im.lose(p, what, "directive %s was left out", id)
+			im.noteLoss(p, what, "directive %s was left out", id)
 		}
 	}
 	targets, err := im.convertTargets(p)
-	im.loseUnread(p, what)
+	im.noteUnreadFields(p, what)
 	switch {
 	case len(spec.Directives) == 0:
-		im.lose(p, what, "left out: no directive remains")
+		im.noteLoss(p, what, "left out: no directive remains")
 		return
 	case err != nil:
-		im.lose(p, what, "left out: %v", err)
+		im.noteLoss(p, what, "left out: %v", err)
 		return
 	}
 	spec.Targets = targets
-	im.addResource(p, "Policy", im.freeName("Policy", title, p.TextOf("id")), title, spec)
+	im.addResource(p, "Policy", im.unusedName("Policy", title, p.TextOf("id")), title, spec)
 }
 
 // convertTargets converts the targets of a rule to targets of a policy. The targets are names, or an inclusion less an
@@ -168,7 +168,7 @@ func (im *importer) convertTargets(p *conversion.Mapping) (*model.Targets, error
 		}
 		composite := conversion.NewMapping(p.File, one)
 		if len(list.Items()) > 1 {
-			return nil, fmt.Errorf("several targets, one of which has exceptions, cannot become one Policy")
+			return nil, fmt.Errorf("a rule with several targets, of which one has exceptions, cannot become one Policy")
 		}
 		included, err := im.convertComposition(composite.Child("include"))
 		if err != nil {
@@ -195,7 +195,7 @@ func (im *importer) convertComposition(p *conversion.Mapping) (groups []string, 
 	}
 	all := p.Texts("and")
 	if len(all) > 1 {
-		return nil, fmt.Errorf("an intersection of several groups has no equivalent here; write a group with a condition")
+		return nil, fmt.Errorf("an intersection of several groups has no equivalent in a Muster policy; write a group with a condition")
 	}
 	for _, target := range append(all, p.Texts("or")...) {
 		group, err := im.convertTarget(target)
@@ -213,7 +213,7 @@ func (im *importer) convertTarget(target string) (string, error) {
 	case isGroup && im.groups[id] != "":
 		return im.groups[id], nil
 	case isGroup:
-		return "", fmt.Errorf("group %s is not in the files, or was left out", id)
+		return "", fmt.Errorf("group %s is not in the imported files, or was left out of the import", id)
 	case target == "special:all" || target == "special:all_exceptPolicyServers":
 		if im.Bridge {
 			return bridgeGroup, nil

@@ -11,11 +11,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// nameGroups gives each imported group its name in Muster, because groups can name other groups.
+// nameGroups chooses the Muster names of all imported groups first, because groups can refer to other groups.
 func (im *importer) nameGroups(groups []*conversion.Mapping) {
 	for _, p := range groups {
 		if id := p.TextOf("id"); id != "" && im.groups[id] == "" && p.TextOf("system") != "true" {
-			im.groups[id] = im.freeName("Group", p.TextOf("displayName"), id)
+			im.groups[id] = im.unusedName("Group", p.TextOf("displayName"), id)
 		}
 	}
 }
@@ -30,14 +30,14 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 	p.IgnoreFields("description", "category", "categoryId", "groupClass", "target", "tags")
 	switch {
 	case p.TextOf("system") == "true":
-		im.lose(p, what, "left out: a group of Rudder itself")
+		im.noteLoss(p, what, "left out: a group of Rudder itself")
 		return
 	case name == "" || im.names["Group/"+name] != title+" ":
-		im.lose(p, what, "left out: it has no id, or another group has it")
+		im.noteLoss(p, what, "left out: it has no id, or another group has it")
 		return
 	}
 	drop := func(format string, args ...any) {
-		im.lose(p, what, "left out: "+format, args...)
+		im.noteLoss(p, what, "left out: "+format, args...)
 		delete(im.groups, id)
 	}
 	if p.TextOf("enabled") == "false" {
@@ -66,19 +66,19 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 		}
 	}
 	for _, one := range p.List("properties") {
-		im.lose(one, what, "property %s: write it into spec.properties", one.TextOf("name"))
+		im.noteLoss(one, what, "property %s: write it into spec.properties", one.TextOf("name"))
 	}
-	im.loseUnread(p, what)
+	im.noteUnreadFields(p, what)
 	if !im.addResource(p, "Group", name, title, spec) {
 		delete(im.groups, id)
 	}
 }
 
-// convertQuery converts the query of a dynamic group to a condition and to names of groups. A node has to match one of
-// them.
+// convertQuery converts the query of a dynamic Rudder group to a condition and a list of groups. A node has to
+// match one of them.
 func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []string, err error) {
 	if kind := q.TextOf("select"); kind != "" && kind != "node" && kind != "nodeAndPolicyServer" {
-		return "", nil, fmt.Errorf("the group selects %s", kind)
+		return "", nil, fmt.Errorf("the group selects %s instead of nodes, which has no equivalent in Muster", kind)
 	}
 	criteria := q.List("where")
 	or := strings.EqualFold(q.TextOf("composition"), "or")
@@ -100,7 +100,7 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 		terms = append(terms, term)
 	}
 	if len(criteria) == 0 {
-		return "", nil, fmt.Errorf("its query is empty")
+		return "", nil, fmt.Errorf("the query of the group is empty")
 	}
 	where = strings.Join(terms, map[bool]string{true: " || ", false: " && "}[or])
 	switch transform := q.TextOf("transform"); {
@@ -109,7 +109,7 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 	case transform == "invert":
 		where = "!(" + where + ")"
 	case transform != "" && transform != "none":
-		return "", nil, fmt.Errorf("transform %s has no equivalent in Muster", transform)
+		return "", nil, fmt.Errorf("the query transformation %s of the group has no equivalent in Muster", transform)
 	}
 	if names := q.UnreadFields(); len(names) > 0 {
 		return "", nil, fmt.Errorf("field %s of its query has no equivalent in Muster", names[0])
@@ -154,7 +154,7 @@ func convertCriterion(kind, attribute, comparator, value string) (string, error)
 		case key == "environmentVariable.name.value" && ok && comparator == "eq":
 			return fmt.Sprintf(`inventory.environment.exists(x, x.name == %s && x.value == %s)`, strconv.Quote(name), strconv.Quote(is)), nil
 		}
-		return "", fmt.Errorf("criterion %s, %s, %s has no equivalent in Muster", kind, attribute, comparator)
+		return "", fmt.Errorf("the query criterion (%s, %s, %s) of the group has no equivalent in Muster", kind, attribute, comparator)
 	}
 	negated := comparator == "notEq" || comparator == "notRegex" || comparator == "notExists"
 	term, err := compare("x."+field, map[string]string{"notEq": "eq", "notRegex": "regex", "notExists": "exists"}[comparator], value)
@@ -188,5 +188,5 @@ func compare(expression, comparator, value string) (string, error) {
 		}
 		return map[string]string{"regex": "", "notRegex": "!"}[comparator] + expression + ".matches(" + strconv.Quote("^(?:"+value+")$") + ")", nil
 	}
-	return "", fmt.Errorf("comparator %s has no equivalent in Muster", comparator)
+	return "", fmt.Errorf("the query comparator %s has no equivalent in Muster", comparator)
 }

@@ -36,7 +36,7 @@ type Counts struct {
 	Groups          int `json:"groups"`
 }
 
-// Options has the kinds of resources for an import, and whether Rudder continues to run the directives.
+// Options has the settings of an import, such as the kinds of resources to convert.
 type Options struct {
 	Kinds *kind.Registry
 	// Bridge imports directives that Rudder's agents go on to run: the server compares their reports with the techniques. False:
@@ -73,7 +73,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 		im.importTechnique(p)
 	}
 	if o.Bridge {
-		im.addResource(nil, "Group", im.freeName("Group", bridgeGroup, ""), "", &model.GroupSpec{Where: `node.facts.rudderNode != ""`})
+		im.addResource(nil, "Group", im.unusedName("Group", bridgeGroup, ""), "", &model.GroupSpec{Where: `node.facts.rudderNode != ""`})
 	}
 	im.nameGroups(groups)
 	for _, p := range groups {
@@ -103,34 +103,34 @@ type importer struct {
 	groups     map[string]string
 }
 
-// lose adds a note about a part of a file that was lost, because Muster has no equivalent.
-func (im *importer) lose(p *conversion.Mapping, what, format string, args ...any) {
+// noteLoss adds a note about a lost part of an imported file that has no equivalent in Muster.
+func (im *importer) noteLoss(p *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(p.File, p.Line(), what, true, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
-// change adds a note about a part of a file that was imported in another form.
-func (im *importer) change(p *conversion.Mapping, what, format string, args ...any) {
+// noteChange adds a note about a part of an imported file that was converted to another form.
+func (im *importer) noteChange(p *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(p.File, p.Line(), what, false, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
-// loseUnread adds a note about each field that no code has read, because its content is lost.
-func (im *importer) loseUnread(p *conversion.Mapping, what string) {
+// noteUnreadFields adds a note about each field in a file that the import has ignored.
+func (im *importer) noteUnreadFields(p *conversion.Mapping, what string) {
 	for _, name := range p.UnreadFields() {
-		im.lose(p, what, "field %s has no equivalent in Muster", name)
+		im.noteLoss(p, what, "field %s has no equivalent in Muster", name)
 	}
 }
 
-// noteUnknownLists adds notes about lists in an API answer that the import leaves out.
+// noteUnknownLists adds a note for each list in an API answer of Rudder that is not imported.
 func (im *importer) noteUnknownLists(data *conversion.Mapping) {
 	for _, name := range data.Names() {
 		if !slices.Contains([]string{"directives", "rules", "groups"}, name) {
-			im.lose(data, name, "only directives, rules and groups of the API are imported; techniques as YAML")
+			im.noteLoss(data, name, "only directives, rules and groups of the API are imported; techniques as YAML")
 		}
 	}
 }
 
-// freeName makes an unused name for a resource from its title.
-func (im *importer) freeName(kind, title, other string) string {
+// unusedName makes an unused name for a resource from its title.
+func (im *importer) unusedName(kind, title, other string) string {
 	base := cmp.Or(strings.Trim(model.CleanName(title), "-"), model.CleanName(other), strings.ToLower(kind))
 	name := base
 	for n := 2; im.names[kind+"/"+name] != ""; n++ {
@@ -148,7 +148,7 @@ func (im *importer) addResource(p *conversion.Mapping, kind, name, title string,
 		r.Metadata.DisplayName = title
 	}
 	if flaws := im.Kinds.Check(r); len(flaws) > 0 {
-		im.lose(p, strings.ToLower(kind)+" "+name, "left out: Muster refuses it: %s", flaws[0].Error())
+		im.noteLoss(p, strings.ToLower(kind)+" "+name, "left out: Muster refuses it: %s", flaws[0].Error())
 		return false
 	}
 	im.result.Resources = append(im.result.Resources, r)

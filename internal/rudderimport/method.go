@@ -44,19 +44,19 @@ func classParameter(method string) string {
 	return "name"
 }
 
-// arguments has the parameters of a Rudder method that are not converted yet. convertMethod removes each parameter
+// unconvertedParameters has the parameters of a Rudder method that are not converted yet. convertMethod removes each parameter
 // that it converts.
-type arguments map[string]string
+type unconvertedParameters map[string]string
 
 // read returns the value of a parameter, and removes the parameter from the unconverted parameters.
-func (a arguments) read(name string) string {
+func (a unconvertedParameters) read(name string) string {
 	value := a[name]
 	delete(a, name)
 	return value
 }
 
-// drop removes a parameter from the unconverted parameters if its value means Muster's default.
-func (a arguments) drop(name string, values ...string) {
+// dropDefault removes a parameter from the unconverted parameters if its value is Muster's default.
+func (a unconvertedParameters) dropDefault(name string, values ...string) {
 	if value := a[name]; value == "" || slices.Contains(values, value) {
 		delete(a, name)
 	}
@@ -68,7 +68,7 @@ var octal = regexp.MustCompile(`^[0-7]{3,4}$`)
 // convertMethod sets the method of a component to Muster's equivalent of a Rudder method. A Rudder method without an
 // equivalent gives an error. The error says why there is none.
 func convertMethod(m *model.Method, method string, parameters map[string]string) error {
-	a := arguments(maps.Clone(parameters))
+	a := unconvertedParameters(maps.Clone(parameters))
 	lines := func() []string { return strings.Split(strings.TrimRight(a.read("lines"), "\n"), "\n") }
 	switch method {
 	case "package_present", "package_install", "package_absent", "package_state":
@@ -80,10 +80,10 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 		if a["version"] == "latest" {
 			return fmt.Errorf("version latest has no equivalent in Muster: write the version, or any")
 		}
-		a.drop("version", "any")
+		a.dropDefault("version", "any")
 		p.Version = a.read("version")
-		a.drop("architecture", "default", "any")
-		a.drop("provider", "default", "any")
+		a.dropDefault("architecture", "default", "any")
+		a.dropDefault("provider", "default", "any")
 		m.Package = p
 	case "service_started", "service_stopped":
 		m.Service = &model.ServiceMethod{Name: a.read("name"), State: map[string]string{"service_started": "running", "service_stopped": "stopped"}[method]}
@@ -130,7 +130,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	case "sysctl_value":
 		m.Sysctl = &model.SysctlMethod{Key: a.read("key"), Value: a.read("value")}
 		a.read("filename")
-		a.drop("option", "default", "Default")
+		a.dropDefault("option", "default", "Default")
 	case "kernel_module_loaded":
 		m.KernelModule = &model.KernelModuleMethod{Name: a.read("name")}
 	case "kernel_module_not_loaded":
@@ -138,7 +138,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	case "command_execution":
 		m.Command = &model.CommandMethod{Apply: shellCommand(a.read("command"))}
 	case "audit_from_command":
-		a.drop("compliant_codes", "0")
+		a.dropDefault("compliant_codes", "0")
 		m.Command = &model.CommandMethod{Check: shellCommand(a.read("command"))}
 	case "http_request_check_status_headers":
 		h := &model.HTTPMethod{URL: a.read("url")}
@@ -149,7 +149,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 		if h.Status = status; status == 200 {
 			h.Status = 0
 		}
-		a.drop("method", "GET", "get")
+		a.dropDefault("method", "GET", "get")
 		m.HTTP = h
 	case "report_if_condition":
 		m.Report = &model.ReportMethod{If: a.read("condition"), Message: a.read("report_message")}

@@ -41,11 +41,11 @@ func (im *importer) importTechnique(p *conversion.Mapping) {
 	t := &technique{im: im, part: p, id: p.TextOf("id"), parameters: map[string]string{}, spec: &model.TechniqueSpec{}, names: map[string]bool{}, byID: map[string]string{}}
 	title := p.TextOf("name")
 	if t.id == "" {
-		im.lose(p, "technique", "left out: it has no id, or another group has it")
+		im.noteLoss(p, "technique", "left out: it has no id, or another group has it")
 		return
 	}
 	if other := im.techniques[t.id]; other != nil {
-		im.lose(p, t.title(), "left out: %s has this id, too", other.part.Place())
+		im.noteLoss(p, t.title(), "left out: %s has this id, too", other.part.Place())
 		return
 	}
 	t.spec.Description = conversion.OneLine(p.TextOf("description"))
@@ -55,12 +55,12 @@ func (im *importer) importTechnique(p *conversion.Mapping) {
 	}
 	t.spec.Methods = t.convertItems(p.List("items"), "")
 	t.spec.Parameters = slices.DeleteFunc(t.spec.Parameters, func(q model.Parameter) bool { return q.IsLoop() && !loopsOver(t.spec.Methods, q.Name) })
-	im.loseUnread(p, t.title())
+	im.noteUnreadFields(p, t.title())
 	if len(t.spec.Methods) == 0 {
-		im.lose(p, t.title(), "left out: no method remains")
+		im.noteLoss(p, t.title(), "left out: no method remains")
 		return
 	}
-	t.name = im.freeName("Technique", t.id, "")
+	t.name = im.unusedName("Technique", t.id, "")
 	if im.addResource(p, "Technique", t.name, title, t.spec) {
 		im.techniques[t.id] = t
 		im.result.Counts.ImportedMethods += len(t.before)
@@ -79,7 +79,7 @@ func (t *technique) importParameter(p *conversion.Mapping) {
 	case kind == "integer" || kind == "boolean":
 		parameter.Type = kind
 	case kind == "password":
-		t.im.change(p, what, "a value of type password is a plain text here: everybody who reads the directive sees it")
+		t.im.noteChange(p, what, "a value of type password is a plain text here: everybody who reads the directive sees it")
 	}
 	if c := p.Child("constraints"); c != nil {
 		c.IgnoreFields("password_hashes")
@@ -92,27 +92,27 @@ func (t *technique) importParameter(p *conversion.Mapping) {
 		if c.TextOf("allow_empty") == "true" && !p.HasField("default") {
 			parameter.Default = &model.ParameterValue{}
 		}
-		t.im.loseUnread(c, what)
+		t.im.noteUnreadFields(c, what)
 	}
 	if p.HasField("default") {
 		parameter.Default = &model.ParameterValue{Text: model.Scalar(p.TextOf("default"))}
 	}
-	t.im.loseUnread(p, what)
+	t.im.noteUnreadFields(p, what)
 	if t.im.Bridge {
 		return
 	}
 	if err := model.PropertyNameError(name); err != nil || name == "" {
-		t.im.lose(p, what, "left out: the name is not valid here: %v", err)
+		t.im.noteLoss(p, what, "left out: the name is not valid here: %v", err)
 		return
 	}
 	if parameter.Pattern != "" {
 		if _, err := policy.CompilePattern(parameter.Pattern); err != nil {
-			t.im.lose(p, what, "the regular expression was left out: %v", err)
+			t.im.noteLoss(p, what, "the regular expression was left out: %v", err)
 			parameter.Pattern = ""
 		}
 	}
 	if d := parameter.Default; d != nil && policy.CheckParameter(&parameter, *d) != nil {
-		t.im.lose(p, what, "the default %q was left out: %v", d.Text, policy.CheckParameter(&parameter, *d))
+		t.im.noteLoss(p, what, "the default %q was left out: %v", d.Text, policy.CheckParameter(&parameter, *d))
 		parameter.Default = nil
 	}
 	t.parameters[strings.ToLower(id)], t.parameters[strings.ToLower(name)] = name, name
@@ -162,15 +162,15 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
 	id := p.TextOf("id")
 	p.IgnoreFields("description", "documentation", "tags")
-	loop, endLoop, err := t.beginLoop(p)
+	loop, endLoop, err := t.convertLoop(p)
 	defer endLoop()
 	if err != nil {
-		t.im.lose(p, what, "left out: %v", err)
+		t.im.noteLoss(p, what, "left out: %v", err)
 		return nil
 	}
 	when, err := t.conditionOf(p)
 	if err != nil {
-		t.im.lose(p, what, "left out: %v", err)
+		t.im.noteLoss(p, what, "left out: %v", err)
 		return nil
 	}
 	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when, Mode: t.modeOf(p), ForEach: loop}
@@ -179,22 +179,22 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 		mode := r.TextOf("mode")
 		focus = r.TextOf("id")
 		if _, ok := model.ReportingOf(mode); !ok {
-			t.im.lose(r, what, "reporting mode %s: its components count one by one", mode)
+			t.im.noteLoss(r, what, "reporting mode %s: its components count one by one", mode)
 		} else if mode != "weighted" {
 			m.Reporting = mode
 		}
-		t.im.loseUnread(r, what)
+		t.im.noteUnreadFields(r, what)
 	}
-	t.im.loseUnread(p, what)
+	t.im.noteUnreadFields(p, what)
 	items := p.List("items")
 	m.Block = t.convertItems(items, prefix+m.Component+"/")
 	if len(m.Block) == 0 {
-		t.im.lose(p, what, "left out: no method remains")
+		t.im.noteLoss(p, what, "left out: no method remains")
 		return nil
 	}
 	if m.Reporting == model.ReportFocus.String() {
 		if m.Focus = t.byID[focus]; focus == "" || m.Focus == "" || !slices.ContainsFunc(m.Block, func(inner model.Method) bool { return inner.Component == m.Focus }) {
-			t.im.lose(p, what, "reporting mode focus: its item %s was left out, so its components count one by one", focus)
+			t.im.noteLoss(p, what, "reporting mode focus: its item %s was left out, so its components count one by one", focus)
 			m.Reporting, m.Focus = "", ""
 		}
 	}
@@ -220,40 +220,40 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 		silent = r.TextOf("mode") == "disabled"
 	}
 	if silent && t.im.Bridge {
-		t.im.change(p, what, "left out: it reports nothing (reporting mode disabled)")
+		t.im.noteChange(p, what, "left out: it reports nothing (reporting mode disabled)")
 		return nil
 	}
 	value := parameters[classParameter(method)] // as Rudder's conditions name it
-	loop, endLoop, err := t.beginLoop(p)
+	loop, endLoop, err := t.convertLoop(p)
 	defer endLoop()
 	if err != nil {
-		t.im.lose(p, what, "left out: %v", err)
+		t.im.noteLoss(p, what, "left out: %v", err)
 		return nil
 	}
 	m := &model.Method{Mode: t.modeOf(p), ForEach: loop}
-	t.im.loseUnread(p, what)
+	t.im.noteUnreadFields(p, what)
 	if t.im.Bridge {
 		if m.Rudder = (&model.RudderMethod{Method: method, ID: id}); id == "" {
 			m.Rudder.Component = title
 		}
 		if p.HasField("foreach") {
-			t.im.change(p, what, "all elements of its loop are one component: the worst report of them counts")
+			t.im.noteChange(p, what, "all elements of its loop are one component: the worst report of them counts")
 		}
 	} else {
 		for _, name := range slices.Sorted(mapKeys(parameters)) {
-			convert := t.expand
+			convert := t.expandVariables
 			if method == "report_if_condition" && name == "condition" {
 				convert = t.convertCondition
 			}
 			text, err := convert(parameters[name])
 			if err != nil {
-				t.im.lose(p, what, "left out: %s: %v", name, err)
+				t.im.noteLoss(p, what, "left out: %s: %v", name, err)
 				return nil
 			}
 			parameters[name] = text
 		}
 		if err := convertMethod(m, method, parameters); err != nil {
-			t.im.lose(p, what, "left out: %v", err)
+			t.im.noteLoss(p, what, "left out: %v", err)
 			return nil
 		}
 		if silent {
@@ -261,7 +261,7 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 		}
 	}
 	if m.When, err = t.conditionOf(p); err != nil {
-		t.im.lose(p, what, "left out: %v", err)
+		t.im.noteLoss(p, what, "left out: %v", err)
 		return nil
 	}
 	m.Component = t.componentName(prefix, title, value)
@@ -270,10 +270,10 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 	return m
 }
 
-// beginLoop turns the elements of a Rudder loop (foreach) into a list parameter of the technique. It returns the
+// convertLoop turns the elements of a Rudder loop (foreach) into a list parameter of the technique. It returns the
 // parameter's name, or an empty text without a loop. The caller calls end after the item. With the bridge Rudder's
 // agents have the elements.
-func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func(), err error) {
+func (t *technique) convertLoop(p *conversion.Mapping) (parameter string, end func(), err error) {
 	end = func() {}
 	variable, elements := cmp.Or(p.TextOf("foreach_name"), "item"), p.List("foreach")
 	switch {
@@ -285,12 +285,12 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 	for i, one := range elements {
 		element := model.LoopItem{}
 		for _, field := range one.Tree.Names() {
-			text, err := t.expand(one.TextOf(field))
+			text, err := t.expandVariables(one.TextOf(field))
 			if err != nil {
-				return "", end, fmt.Errorf("foreach: %s: %w", field, err)
+				return "", end, fmt.Errorf("foreach loop: %s: %w", field, err)
 			}
 			if strings.Contains(text, "{{ "+model.ItemName) {
-				return "", end, fmt.Errorf("foreach: %s: an element that reads the loop around it has no equivalent in Muster", field)
+				return "", end, fmt.Errorf("foreach loop: %s: an element that refers to the outer loop has no equivalent in Muster", field)
 			}
 			element[field] = model.Scalar(text)
 			if _, named := element["name"]; !named && len(one.Tree.Names()) == 1 {
@@ -299,7 +299,7 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 		}
 		if name := string(element["name"]); name == "" || seen[name] || strings.Contains(name, "{{") {
 			if one.HasField("name") {
-				return "", end, fmt.Errorf("foreach: the name %q of an element has no equivalent in Muster", name)
+				return "", end, fmt.Errorf("foreach loop: the element name %q has no equivalent in Muster", name)
 			}
 			element["name"] = model.Scalar(fmt.Sprint(i + 1))
 		}
@@ -312,7 +312,7 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 	}
 	list := model.Parameter{Name: name, Type: "list", Default: &value}
 	if err := policy.CheckParameter(&list, value); err != nil {
-		return "", end, fmt.Errorf("foreach: %w", err)
+		return "", end, fmt.Errorf("foreach loop: %w", err)
 	}
 	around := t.loops
 	t.spec.Parameters, t.loops = append(t.spec.Parameters, list), append(slices.Clip(around), variable)
@@ -344,8 +344,8 @@ var variablePattern = regexp.MustCompile(`\$[{(]([^{}()]*)[})]`)
 // propertyPattern matches a property of the node, with its members.
 var propertyPattern = regexp.MustCompile(`^node\.properties((?:\[[A-Za-z0-9_-]+\])+)$`)
 
-// expand converts Rudder's variables in a text to variables of Muster.
-func (t *technique) expand(text string) (string, error) {
+// expandVariables converts Rudder's variables in a text to variables of Muster.
+func (t *technique) expandVariables(text string) (string, error) {
 	if strings.Contains(text, "{{") {
 		return "", fmt.Errorf("a text with {{ would be read as a template in Muster")
 	}

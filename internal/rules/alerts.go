@@ -33,7 +33,7 @@ type eventKey struct {
 	instance string
 }
 
-// alertEvent is the state of an alert's event as the engine last wrote the event to the journal.
+// alertEvent is the state of an alert's event that the engine last wrote to the journal.
 type alertEvent struct {
 	problem  bool
 	severity model.Severity
@@ -47,7 +47,7 @@ type alertEvent struct {
 func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error {
 	active, unlocated := e.activeAlerts(ctx, g)
 	rules, err := g.alertingRulesByName(), unlocated
-	var changes verdictBatch
+	var changes eventChanges
 	for key, a := range active {
 		was := g.events[key]
 		switch {
@@ -57,7 +57,7 @@ func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error
 				was.loaded = false
 			} else if was == nil && e.countEvents(g.Namespace()) >= maxNamespaceAlerts {
 				e.metrics.verdicts[limitedVerdict].Inc()
-				err = cmp.Or(err, fmt.Errorf("namespace %s already has the events of %d alerts, the limit, so a further alert gets no event", g.Namespace(), maxNamespaceAlerts))
+				err = cmp.Or(err, fmt.Errorf("namespace %s has reached its limit of %d alert events, so the server creates no event for a further alert", g.Namespace(), maxNamespaceAlerts))
 			} else {
 				changes.add(key, &alertEvent{problem: true, severity: severity}, wire.Verdict{Problem: true, Severity: severity, Output: []byte(alertText(a))})
 			}
@@ -79,35 +79,35 @@ func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error
 			changes.add(key, nil, wire.Verdict{Removed: true})
 		}
 	}
-	return errors.Join(err, e.writeVerdicts(ctx, g, &changes, at))
+	return errors.Join(err, e.writeEventChanges(ctx, g, &changes, at))
 }
 
 // closeEvents closes and removes the alert events of a rule group that is no longer evaluated. It also removes the
 // group's events.
 func (e *Engine) closeEvents(ctx context.Context, g *Group, at time.Time) error {
-	var changes verdictBatch
+	var changes eventChanges
 	for key, was := range g.events {
 		if was.problem {
 			changes.add(key, &alertEvent{}, wire.Verdict{Output: []byte("resolved: its RuleGroup is disabled")})
 		}
 		changes.add(key, nil, wire.Verdict{Removed: true})
 	}
-	return e.writeVerdicts(ctx, g, &changes, at)
+	return e.writeEventChanges(ctx, g, &changes, at)
 }
 
-// activeAlerts returns the pending, firing and recently ended alerts of a group, each under its event. The alerts are
-// pending, firing, or ended within the last 15 minutes. The error is about alerts without a node.
+// activeAlerts returns the pending, firing and recently ended alerts of a group, as a map by event key. The
+// alerts are pending, firing, or ended within the last 15 minutes. The error is about alerts without a node.
 func (e *Engine) activeAlerts(ctx context.Context, g *Group) (map[eventKey]*promrules.Alert, error) {
 	active := map[eventKey]*promrules.Alert{}
 	var failed error
 	for _, r := range g.AlertingRules() {
 		r.ForEachActiveAlert(func(a *promrules.Alert) {
-			node, label := e.locate(g.Namespace(), a.Labels)
+			node, label := e.findAlertNode(g.Namespace(), a.Labels)
 			if node == 0 && a.State != promrules.StateFiring {
 				return
 			}
 			if node == 0 && failed == nil {
-				failed = e.declareNode(ctx, g.Namespace(), alertmanager.AlertsNode)
+				failed = e.createProxyNode(ctx, g.Namespace(), alertmanager.AlertsNode)
 				node, _ = e.opts.Directory.NodeByName(g.Namespace(), alertmanager.AlertsNode)
 			}
 			if node == 0 {
@@ -124,9 +124,9 @@ func (e *Engine) activeAlerts(ctx context.Context, g *Group) (map[eventKey]*prom
 	return active, failed
 }
 
-// locate returns the node of an alert, and the label that names the node. Alerts that name no node of the namespace
-// belong to the proxy node alerts; zero: it does not exist yet.
-func (e *Engine) locate(namespace string, l labels.Labels) (node model.NodeID, label string) {
+// findAlertNode returns the node that an alert belongs to, and the label with the name of the node. Alerts that
+// name no node of the namespace belong to the proxy node alerts; zero: it does not exist yet.
+func (e *Engine) findAlertNode(namespace string, l labels.Labels) (node model.NodeID, label string) {
 	names := alertmanager.NodeNames(l.Map())
 	for _, name := range append(names, alertmanager.AlertsNode) {
 		if id, ok := e.opts.Directory.NodeByName(namespace, name); ok && id != model.ServerNode {
@@ -188,24 +188,24 @@ func (e *Engine) countEvents(namespace string) (n int) {
 	return n
 }
 
-// verdictBatch collects changes of alert events for one write to the journal.
-type verdictBatch struct {
+// eventChanges collects changes of alert events for one write to the journal.
+type eventChanges struct {
 	keys     []eventKey
 	events   []*alertEvent // after the change; nil: removed
 	verdicts []wire.Verdict
 }
 
 // add adds the change of one alert's event to the changes to write. A nil event means that the event is removed.
-func (b *verdictBatch) add(key eventKey, event *alertEvent, v wire.Verdict) {
+func (b *eventChanges) add(key eventKey, event *alertEvent, v wire.Verdict) {
 	b.keys, b.events, b.verdicts = append(b.keys, key), append(b.events, event), append(b.verdicts, v)
 }
 
 // maxVerdicts is the most verdicts in one call of RecordVerdicts.
 const maxVerdicts = 1000
 
-// writeVerdicts writes changes of alert events to the journal. After an error the group still has the events as they
+// writeEventChanges writes changes of alert events to the journal. After an error the group still has the events as they
 // were, so that the next evaluation writes the changes again.
-func (e *Engine) writeVerdicts(ctx context.Context, g *Group, b *verdictBatch, at time.Time) error {
+func (e *Engine) writeEventChanges(ctx context.Context, g *Group, b *eventChanges, at time.Time) error {
 	type change struct {
 		key   eventKey
 		event *alertEvent
@@ -223,7 +223,7 @@ func (e *Engine) writeVerdicts(ctx context.Context, g *Group, b *verdictBatch, a
 		}
 		if err := e.opts.RecordVerdicts(ctx, part, partitions); err != nil {
 			e.metrics.verdicts[unwrittenVerdict].Add(float64(len(part)))
-			return fmt.Errorf("write the changes of alerts: %w", err)
+			return fmt.Errorf("write the changed alerts to the journal: %w", err)
 		}
 		e.metrics.verdicts[writtenVerdict].Add(float64(len(part)))
 		for _, c := range changes[:len(part)] {

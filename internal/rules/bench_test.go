@@ -24,10 +24,10 @@ func BenchmarkEvaluate(b *testing.B) {
 	for i := range 5 {
 		spec.Rules = append(spec.Rules, model.Rule{Record: fmt.Sprintf("sum:%d", i), Expr: "sum by (site) (load)"}, model.Rule{Alert: fmt.Sprintf("High%d", i), Expr: "load > 1e6"})
 	}
-	r := &rig{t: b, store: store, now: time.Unix(0, 0), nodes: map[string]model.NodeID{}}
+	r := &testEngine{t: b, store: store, now: time.Unix(0, 0), nodes: map[string]model.NodeID{}}
 	r.declare(spec)
 	r.engine = New(r.options())
-	if err := r.engine.refresh(b.Context(), false); err != nil {
+	if err := r.engine.reloadGroups(b.Context(), false); err != nil {
 		b.Fatal(err)
 	}
 	for i := range 10_000 {

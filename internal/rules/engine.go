@@ -43,7 +43,7 @@ const (
 	forGracePeriod  = 10 * time.Minute // a pending alert with a longer for fires at the earliest this long after a restart
 )
 
-// Options has the parts of the server that an Engine of rules calls.
+// Options holds the dependencies and settings of an Engine, which evaluates rule groups.
 type Options struct {
 	Series    func(namespace string) storage.Queryable // of one namespace
 	Groups    func() []*directory.Unit                 // all RuleGroups, sorted by namespace and name
@@ -60,7 +60,7 @@ type Options struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Directory is the interface that finds the nodes of alerts. *directory.Directory implements it.
+// Directory is the interface for the lookup of nodes by id and name. *directory.Directory implements it.
 type Directory interface {
 	Revision() int64
 	NodeByName(namespace, name string) (model.NodeID, bool)
@@ -80,7 +80,7 @@ type Engine struct {
 	groups []*Group // by namespace and name
 }
 
-// New returns an engine, which reads its rule groups in Run. Run reads the groups.
+// New returns an engine that evaluates rule groups after a call of Run. Run reads the groups.
 func New(o Options) *Engine {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -104,7 +104,7 @@ func New(o Options) *Engine {
 func (e *Engine) Run(ctx context.Context) error {
 	for revision := int64(-1); ; {
 		if now := e.opts.Directory.Revision(); now != revision {
-			if err := e.refresh(ctx, revision < 0); err != nil {
+			if err := e.reloadGroups(ctx, revision < 0); err != nil {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -152,9 +152,9 @@ func (e *Engine) Groups() []*Group {
 	return e.groups
 }
 
-// refresh adds, changes and removes rule groups according to the declared RuleGroups. atStart: the server has just
+// reloadGroups adds, changes and removes rule groups according to the declared RuleGroups. atStart: the server has just
 // started, so that alerts have a state of the run before.
-func (e *Engine) refresh(ctx context.Context, atStart bool) error {
+func (e *Engine) reloadGroups(ctx context.Context, atStart bool) error {
 	units := e.opts.Groups()
 	rules := map[string]int{}
 	var list []*Group
@@ -172,7 +172,7 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 				continue
 			}
 			if g != nil {
-				made.continueFrom(g)
+				made.copyStateFrom(g)
 			}
 			g = made
 			e.byUnit[u.ID] = g
@@ -180,7 +180,7 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 		g.unit = u
 		rules[u.Namespace] += len(g.Rules())
 		if g.refused = rules[u.Namespace] > maxNamespaceRules; g.refused {
-			g.setError(fmt.Errorf("not evaluated: namespace %s has more than %d rules", u.Namespace, maxNamespaceRules))
+			g.setError(fmt.Errorf("the rule group is not evaluated: namespace %s has more than %d rules", u.Namespace, maxNamespaceRules))
 		}
 		list = append(list, g)
 	}
@@ -192,7 +192,7 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	for id, g := range e.byUnit {
 		if !declared[id] {
 			delete(e.byUnit, id)
-			e.end(ctx, g, slices.ContainsFunc(units, func(u *directory.Unit) bool { return u.ID == id }))
+			e.endGroup(ctx, g, slices.ContainsFunc(units, func(u *directory.Unit) bool { return u.ID == id }))
 		}
 	}
 	e.mu.Lock()
@@ -201,9 +201,10 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	return nil
 }
 
-// end stops evaluating a rule group, and marks its series as ended for queries. So queries find no later values of the
-// series. The problems of a disabled group close; the planner has removed the events of a deleted one.
-func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
+// endGroup stops the evaluation of a rule group, and marks its series as ended for queries. So queries find no
+// later values of the series. The problems of a disabled group close; the planner has removed the events of a
+// deleted one.
+func (e *Engine) endGroup(ctx context.Context, g *Group, disabled bool) {
 	now := e.opts.Now()
 	if g.Group != nil {
 		empty := promrules.NewGroup(promrules.GroupOptions{Name: g.Name(), File: g.File(), Interval: g.Interval(), Opts: g.opts})
@@ -238,7 +239,7 @@ func (e *Engine) evaluate(ctx context.Context, g *Group) {
 	e.metrics.seconds.Add(g.GetEvaluationTime().Seconds())
 	e.countOutcomes(g)
 	err := e.reportAlerts(ctx, g, at)
-	e.logTrouble(g, err)
+	e.logGroupError(g, err)
 }
 
 // countOutcomes counts the evaluated rules by outcome, such as failed.
@@ -254,9 +255,9 @@ func (e *Engine) countOutcomes(g *Group) {
 	}
 }
 
-// logTrouble logs the first error of a rule group, and later logs that the errors have ended. It also logs once that
+// logGroupError logs the first error of a rule group, and later logs that the errors have ended. It also logs once that
 // the errors have ended.
-func (e *Engine) logTrouble(g *Group, err error) {
+func (e *Engine) logGroupError(g *Group, err error) {
 	name, text := "", ""
 	for _, r := range g.Rules() {
 		if failed := r.LastError(); failed != nil && text == "" {
@@ -292,7 +293,7 @@ func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error 
 	for {
 		page, err := e.opts.Events(ctx, q)
 		if err != nil {
-			return fmt.Errorf("list the events of rules: %w", err)
+			return fmt.Errorf("list the alert events of rule groups: %w", err)
 		}
 		for i := range page.States {
 			st := &page.States[i]
@@ -318,8 +319,8 @@ func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
 	}
 }
 
-// declareNode creates a proxy node in the namespace, for alerts that do not name any of its nodes.
-func (e *Engine) declareNode(ctx context.Context, namespace, name string) error {
+// createProxyNode creates a proxy node in the namespace, for alerts without a known node.
+func (e *Engine) createProxyNode(ctx context.Context, namespace, name string) error {
 	r := core.NewDeclared(model.SourceAlerts, "Node", namespace, name, &model.NodeSpec{Proxy: true})
 	by := intent.Actor{User: "server", Address: "local", Message: "from alerts of rules"}
 	_, err := core.DeclareMissing(ctx, e.opts.Intent, e.opts.CatchUp, by, []model.Resource{r})

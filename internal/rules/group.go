@@ -34,12 +34,12 @@ type Group struct {
 // Namespace returns the namespace of the group.
 func (g *Group) Namespace() string { return g.unit.Namespace }
 
-// Missed returns how many evaluations the group has skipped because the last evaluation took too long.
+// Missed returns how many evaluations the group has skipped because the previous evaluation took too long.
 func (g *Group) Missed() int64 { return g.missed.Load() }
 
 // newGroup compiles the rules of a RuleGroup resource. restores: its alerts have a state of the run before.
 func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
-	c, silent := u.Definition.AsRuleGroup(), slog.New(slog.DiscardHandler) // Engine.logTrouble logs failures
+	c, silent := u.Definition.AsRuleGroup(), slog.New(slog.DiscardHandler) // Engine.logGroupError logs failures
 	var rules []promrules.Rule
 	for i := range c.Rules {
 		r := &c.Rules[i]
@@ -74,9 +74,9 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	return g, nil
 }
 
-// continueFrom carries the state of a rule group from before an edit over to the edited group. The state has the
-// active alerts of rules with equal names and labels, and the events of all alerts.
-func (g *Group) continueFrom(before *Group) {
+// copyStateFrom copies alerts and counters from the previous version of a rule group to the edited version. The
+// state has the active alerts of rules with equal names and labels, and the events of all alerts.
+func (g *Group) copyStateFrom(before *Group) {
 	if before.Group != nil {
 		g.CopyState(before.Group)
 	}
@@ -104,7 +104,7 @@ type alertingRules struct {
 	keepFiring time.Duration // longest keep_firing_for
 }
 
-// alertingRulesByName returns the states of a group's alerting rules, under the rules' names.
+// alertingRulesByName returns the combined states of a group's alerting rules, as a map by rule name.
 func (g *Group) alertingRulesByName() map[string]alertingRules {
 	byName := map[string]alertingRules{}
 	for _, r := range g.AlertingRules() {

@@ -31,9 +31,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// rig is a test setup with a rules engine, a real series store and simulated events. Nodes and events are simulated.
+// testEngine is a test setup with a rules engine, a real series store and simulated events. Nodes and events are simulated.
 // It applies the records of the engine as the views of a server do.
-type rig struct {
+type testEngine struct {
 	t       testing.TB
 	store   series.Store
 	now     time.Time
@@ -47,33 +47,33 @@ type rig struct {
 	engine  *Engine
 }
 
-// newRig returns a test engine with nodes web1 and web2 and one group of rules.
-func newRig(t *testing.T, spec model.RuleGroupSpec) *rig {
+// newTestEngine returns a test engine with nodes web1 and web2 and one group of rules.
+func newTestEngine(t *testing.T, spec model.RuleGroupSpec) *testEngine {
 	store, err := series.Open(t.TempDir(), series.Options{LateWindow: 24 * time.Hour, Range: 2 * time.Hour})
 	testenv.NoError(t, err)
 	t.Cleanup(func() { testenv.NoError(t, store.Close()) })
-	r := &rig{t: t, store: store, now: time.Unix(0, 0), nodes: map[string]model.NodeID{"web1": 11, "web2": 12}, events: map[eventKey]event.State{}}
+	r := &testEngine{t: t, store: store, now: time.Unix(0, 0), nodes: map[string]model.NodeID{"web1": 11, "web2": 12}, events: map[eventKey]event.State{}}
 	r.declare(spec)
 	r.start()
 	return r
 }
 
 // declare puts a new version of the test's rule group into the test directory.
-func (r *rig) declare(spec model.RuleGroupSpec) {
+func (r *testEngine) declare(spec model.RuleGroupSpec) {
 	r.changed++
 	c := model.CompileRuleGroup(model.Definition{ID: model.DefinitionID(r.changed), Unit: 7, Name: "load"}, &spec)
 	r.spec = spec
-	r.units = []*directory.Unit{{ID: 7, Kind: directory.RuleGroupKind, Name: route.Name{Namespace: "default", Name: "load"}, Definition: c.Seal(), Disabled: spec.Disabled}}
+	r.units = []*directory.Unit{{ID: 7, Kind: directory.RuleGroupKind, Name: route.Name{Namespace: "default", Name: "load"}, Definition: c.ToDefinition(), Disabled: spec.Disabled}}
 }
 
 // start replaces the engine by a new one, as a restart of the server does.
-func (r *rig) start() {
+func (r *testEngine) start() {
 	r.engine = New(r.options())
-	testenv.NoError(r.t, r.engine.refresh(r.t.Context(), true))
+	testenv.NoError(r.t, r.engine.reloadGroups(r.t.Context(), true))
 }
 
 // options returns the settings of the test's rules engine.
-func (r *rig) options() Options {
+func (r *testEngine) options() Options {
 	return Options{
 		Series:    func(string) storage.Queryable { return r.store },
 		Groups:    func() []*directory.Unit { return r.units },
@@ -81,21 +81,24 @@ func (r *rig) options() Options {
 		Events: func(context.Context, event.Query) (event.Page, error) {
 			return event.Page{States: slices.Collect(maps.Values(r.events))}, nil
 		},
-		RecordSamples: r.recordSamples, RecordVerdicts: r.recordVerdicts, Now: func() time.Time { return r.now },
+		RecordSamples: r.recordSamples, RecordVerdicts: r.applyEventChanges, Now: func() time.Time { return r.now },
 	}
 }
 
 // Revision returns a number that grows with each change of the test's resources.
-func (r *rig) Revision() int64 { return r.changed }
+func (r *testEngine) Revision() int64 { return r.changed }
 
 // NodeByName returns the id of a node that the test has declared.
-func (r *rig) NodeByName(_, name string) (model.NodeID, bool) { id, ok := r.nodes[name]; return id, ok }
+func (r *testEngine) NodeByName(_, name string) (model.NodeID, bool) {
+	id, ok := r.nodes[name]
+	return id, ok
+}
 
 // Node returns the record of a node that the test has declared.
-func (r *rig) Node(model.NodeID) *directory.Node { return &directory.Node{UID: uuid.UUID{1}} }
+func (r *testEngine) Node(model.NodeID) *directory.Node { return &directory.Node{UID: uuid.UUID{1}} }
 
 // Apply creates the nodes that the engine declares in a test.
-func (r *rig) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ intent.ApplyOptions) (intent.ApplyResult, error) {
+func (r *testEngine) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ intent.ApplyOptions) (intent.ApplyResult, error) {
 	for i := range list {
 		r.nodes[list[i].Metadata.Name] = model.NodeID(100 + len(r.nodes))
 	}
@@ -103,7 +106,7 @@ func (r *rig) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ 
 }
 
 // recordSamples inserts the engine's recorded samples into the series store of the test.
-func (r *rig) recordSamples(_ context.Context, entries []journal.Entry) error {
+func (r *testEngine) recordSamples(_ context.Context, entries []journal.Entry) error {
 	if r.fail != nil {
 		return r.fail
 	}
@@ -127,8 +130,8 @@ func (r *rig) recordSamples(_ context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// recordVerdicts applies the engine's changes of events to the simulated events.
-func (r *rig) recordVerdicts(_ context.Context, list []metric.Verdict, _ []model.Partition) error {
+// applyEventChanges applies the engine's changes of events to the simulated events.
+func (r *testEngine) applyEventChanges(_ context.Context, list []metric.Verdict, _ []model.Partition) error {
 	if r.fail != nil {
 		return r.fail
 	}
@@ -152,21 +155,21 @@ func (r *rig) recordVerdicts(_ context.Context, list []metric.Verdict, _ []model
 }
 
 // insert adds a value to a series of the test at the present time.
-func (r *rig) insert(name, node string, value float64) {
+func (r *testEngine) insert(name, node string, value float64) {
 	var s series.Series
 	l := labels.FromStrings("__name__", name, "namespace", "default", "node", node)
 	r.store.Insert(3, &s, l, r.now.UnixMilli(), value)
 }
 
 // evaluate evaluates the rule group of the test at the present time.
-func (r *rig) evaluate() {
+func (r *testEngine) evaluate() {
 	g := r.engine.Groups()[0]
 	g.due = r.now
 	r.engine.evaluate(r.t.Context(), g)
 }
 
 // query evaluates a PromQL expression at the present time, and returns the series as text.
-func (r *rig) query(expr string) (list []string) {
+func (r *testEngine) query(expr string) (list []string) {
 	v, err := promrules.EngineQueryFunc(r.engine.query, r.store)(r.t.Context(), expr, r.now)
 	testenv.NoError(r.t, err)
 	for _, s := range v {
@@ -201,7 +204,7 @@ var loads = map[string][]float64{
 // alerts. The rules have every form; each step is compared.
 func TestRulesAgreeWithPrometheus(t *testing.T) {
 	promtool := testenv.Program(t, "promtool", "prometheus")
-	r := newRig(t, groupOfRules())
+	r := newTestEngine(t, groupOfRules())
 	type sample struct {
 		Labels string  `json:"labels"`
 		Value  float64 `json:"value"`
@@ -283,7 +286,7 @@ func TestRulesAgreeWithPrometheus(t *testing.T) {
 // TestAlertsChangeEvents evaluates alerts with and without server restarts, and expects the same changes of events.
 func TestAlertsChangeEvents(t *testing.T) {
 	play := func(t *testing.T, restartAfter ...int) []string {
-		r := newRig(t, groupOfRules())
+		r := newTestEngine(t, groupOfRules())
 		for i := range 90 {
 			r.now = time.Unix(0, 0).Add(time.Duration(i) * step)
 			r.insert("load", "web1", append(loads["web1"], slices.Repeat([]float64{1}, 90)...)[i])
@@ -324,7 +327,7 @@ func TestAlertsChangeEvents(t *testing.T) {
 // TestEditsAndFailures edits a rule group while its alerts fire, and expects the right changes of events. Rules and
 // journal records also fail.
 func TestEditsAndFailures(t *testing.T) {
-	r := newRig(t, groupOfRules())
+	r := newTestEngine(t, groupOfRules())
 	tick := func(value float64) {
 		r.now = r.now.Add(step)
 		r.insert("load", "web1", value)
@@ -345,7 +348,7 @@ func TestEditsAndFailures(t *testing.T) {
 			t.Fatalf("%s: open problems %q, expected %q", what, got, want)
 		}
 	}
-	refresh := func() { testenv.NoError(t, r.engine.refresh(t.Context(), false)) }
+	refresh := func() { testenv.NoError(t, r.engine.reloadGroups(t.Context(), false)) }
 	r.fail = errors.New("disk full")
 	for range 4 {
 		tick(9)
@@ -388,7 +391,7 @@ func TestEditsAndFailures(t *testing.T) {
 // TestMissedEvaluations makes one rule evaluation slow, and expects the next due evaluations to be skipped. Skipped
 // evaluations are counted.
 func TestMissedEvaluations(t *testing.T) {
-	r := newRig(t, groupOfRules())
+	r := newTestEngine(t, groupOfRules())
 	g := r.engine.Groups()[0]
 	first := g.due
 	r.now = first.Add(3*step + time.Second)

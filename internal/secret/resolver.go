@@ -23,8 +23,8 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// Options holds the functions that a Resolver of secrets needs, such as reading the environment. With these functions
-// it reads declared Secrets, files and environment variables.
+// Options holds the dependencies of a Resolver, such as the functions that read files and environment
+// variables. With these functions it reads declared Secrets, files and environment variables.
 type Options struct {
 	// Secret returns the declaration of a Secret; false: none exists.
 	Secret   func(namespace, name string) (*model.SecretSpec, bool)

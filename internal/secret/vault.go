@@ -28,10 +28,10 @@ const maxAnswer = 1 << 20
 func (r *Resolver) readVault(ctx context.Context, at *model.Vault, lease time.Duration) (Value, error) {
 	token, err := r.o.ReadFile(at.TokenFile)
 	if err != nil {
-		return Value{}, fmt.Errorf("Vault's token, on the server: %w", err)
+		return Value{}, fmt.Errorf("read the file with Vault's token, on the server: %w", err)
 	}
 	if strings.TrimSpace(string(token)) == "" {
-		return Value{}, fmt.Errorf("Vault's token, on the server: %s is empty: check the program that logs in", at.TokenFile)
+		return Value{}, fmt.Errorf("the file with Vault's token, on the server: %s is empty: check the program that logs in to Vault", at.TokenFile)
 	}
 	client, err := r.o.Client(at.CA)
 	if err != nil {
@@ -130,7 +130,8 @@ func decodeKV(body []byte, v1 bool) (kvValues, error) {
 	return out, nil
 }
 
-// textOf returns one value from the answer of Vault as text. A string stays as it is, and another value becomes JSON.
+// textOf returns the value of one key in Vault's answer as text. A string stays as it is, and another value
+// becomes JSON.
 func (k kvValues) textOf(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
@@ -201,11 +202,11 @@ func (c *clientCache) get(ca string) (*http.Client, error) {
 	if ca != "" {
 		var err error
 		if pem, err = c.readFile(ca); err != nil {
-			return nil, fmt.Errorf("the CA of Vault, on the server: %w", err)
+			return nil, fmt.Errorf("read the file with Vault's CA certificate, on the server: %w", err)
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the CA of Vault, on the server: %s has no PEM certificate", ca)
+			return nil, fmt.Errorf("the file with Vault's CA certificate, on the server: %s has no PEM certificate", ca)
 		}
 		roots = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}

@@ -3,6 +3,6 @@
 // met). It also decides when so many nodes fall silent at once that messages about each are held back.
 //
 // In come measurements of the server (Options) and reports of other packages (ReportSessionLoss, ReportSilentNodes,
-// ReportClone, ReportOlderData), which never block. Out go results that Options.Record writes. Monitor.Run starts two
+// ReportClone, ReportLostResults), which never block. Out go results that Options.Record writes. Monitor.Run starts two
 // goroutines, for events of the server and of nodes; each owns its events alone. Start reading at monitor.go.
 package selfcheck

@@ -20,8 +20,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options holds functions for a Monitor. With these functions the Monitor measures the server and records its built-in
-// events. Run and the other methods call the functions; only Record and Events may block.
+// Options holds the functions by which a Monitor reads the state of the server and writes events. With these
+// functions the Monitor measures the server and records its built-in events. Run and the other methods call the
+// functions; only Record and Events may block.
 type Options struct {
 	KeepaliveTimeout time.Duration // of the server; nodes may have another
 	SnapshotCycle    string        // the setting, for a hint
@@ -121,9 +122,9 @@ func (o *outageDetector) countSilentNodes(at time.Time, nodes, all int) (sum int
 	return sum, sum >= massLeast && float64(sum) > massShare*float64(all)
 }
 
-// startOrExtend starts a mass outage, or extends the present mass outage. It reports whether a new outage has started.
+// startOrExtendOutage starts a mass outage, or extends the present mass outage. It reports whether a new outage has started.
 // Nodes that lose their sessions fall silent a time-out later: that is the same outage.
-func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool) {
+func (o *outageDetector) startOrExtendOutage(now time.Time, reason string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if first = o.until.IsZero() || now.Sub(o.until) >= 2*o.timeout; first {
@@ -133,8 +134,8 @@ func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool
 	return first
 }
 
-// currentHold returns the reason to delay messages during a mass outage, or nil without an outage.
-func (o *outageDetector) currentHold(now time.Time) *route.Hold {
+// delayReason returns the reason to delay notifications during a mass outage, or nil without an outage.
+func (o *outageDetector) delayReason(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !now.Before(o.until) {
@@ -143,20 +144,20 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns why messages about silent nodes wait during a mass outage, or else nil. It is
+// MassOutage returns why notifications about silent nodes are delayed now, or nil without a mass outage. It is
 // dispatch.Options.MassOutage.
-func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
+func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.delayReason(now) }
 
-// ReportSessionLoss reports that many agents lost their sessions at the same time, as in a network failure. Their
-// nodes do not count as silent yet. It is muster.Config.OnSessionLoss.
+// ReportSessionLoss reports that many agents lost their sessions at the same time, for example by a network
+// failure. Their nodes do not count as silent yet. It is muster.Config.OnSessionLoss.
 func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Sessions, loss.Before, loss.Window)
 	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Sessions, "before", loss.Before)
-	m.outages.startOrExtend(m.o.Now(), text)
+	m.outages.startOrExtendOutage(m.o.Now(), text)
 	m.queueOutageReport(text)
 }
 
-// ReportSilentNodes counts nodes that became silent, and reports a mass outage if the nodes are many. Their
+// ReportSilentNodes counts nodes that became silent, and reports a mass outage above a threshold. Their
 // connections hang, or they did not reconnect after the server's start. It is dispatch.Options.NodesSilent.
 func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	all, sum := m.o.Machines(), 0
@@ -169,7 +170,7 @@ func (m *Monitor) ReportSilentNodes(at []time.Time) {
 		return
 	}
 	text := fmt.Sprintf("%d of %d nodes became silent within %s: check this server and its network first", sum, all, model.Duration(m.o.KeepaliveTimeout))
-	if m.outages.startOrExtend(m.o.Now(), text) {
+	if m.outages.startOrExtendOutage(m.o.Now(), text) {
 		m.o.Log.Error("many nodes became silent at once", "silent", sum, "nodes", all)
 		m.queueOutageReport(text)
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// episodes tracks recurring faults of nodes, and opens and closes the built-in events about the faults. It opens an
-// event at the first occurrence of a fault, and closes the event ten minutes after the last occurrence. It counts
-// ticks, none of which pass while the server is stopped or hangs.
-type episodes struct {
+// faultTracker opens and closes the built-in events about recurring faults of nodes. It opens an event at the
+// first occurrence of a fault, and closes the event ten minutes after the last occurrence. It counts ticks,
+// none of which pass while the server is stopped or hangs.
+type faultTracker struct {
 	write  func(node model.NodeID, status model.Status, text string) error
 	status model.Status // of an open event
 	closed string       // text of the closing result, before its duration
-	open   map[model.NodeID]*episode
+	open   map[model.NodeID]*faultPeriod
 }
 
-// episode is a time during which one fault recurs on one node.
-type episode struct {
+// faultPeriod is the period in which one fault of one node recurs.
+type faultPeriod struct {
 	sinceSeen    int    // ticks since the last occurrence
 	sinceWritten int    // ticks since the last result
 	subject      string // of the last result; "": an earlier run of the server wrote it
@@ -37,10 +37,10 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes returns a tracker of a built-in check's events, with the events still open from before the start. So
-// these events can close.
-func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
-	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
+// newFaultTracker returns a tracker for a built-in check's events, including the events already open at the
+// server's start. So these events can close.
+func (m *Monitor) newFaultTracker(ctx context.Context, check model.CheckID, status model.Status, closed string) (*faultTracker, error) {
+	e := &faultTracker{status: status, closed: closed, open: map[model.NodeID]*faultPeriod{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
 		if !m.o.Exists(node) {
 			return nil // the node was deleted, and its events with it
@@ -59,7 +59,7 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 			return nil, fmt.Errorf("list the events of the built-in check %q: %w", model.BuiltinCheckName(check), err)
 		}
 		for _, state := range page.States {
-			e.open[state.Node] = &episode{}
+			e.open[state.Node] = &faultPeriod{}
 		}
 		if q.After = page.Next; q.After == "" {
 			return e, nil
@@ -67,12 +67,12 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	}
 }
 
-// recordOccurrence records that a fault of a node has occurred, by a failing result of the built-in check. If a recent
-// result reports the same fault, it does nothing. It reports whether the event opens.
-func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (first bool) {
+// recordFault records a fault of a node as a failing result of the built-in check. If a recent result reports
+// the same fault, it does nothing. It reports whether the event opens.
+func (e *faultTracker) recordFault(node model.NodeID, subject, text string) (first bool) {
 	current := e.open[node]
 	if first = current == nil; first {
-		current = &episode{}
+		current = &faultPeriod{}
 		e.open[node] = current
 	}
 	current.sinceSeen = 0
@@ -82,9 +82,9 @@ func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (fi
 	return first
 }
 
-// closeEventsWithoutOccurrence closes events about faults of nodes that have not happened again for ten minutes. If
-// the journal refuses a write, the next tick tries again.
-func (e *episodes) closeEventsWithoutOccurrence() {
+// closeEndedFaults closes the events about faults that have not recurred for ten minutes. If the journal
+// refuses a write, the next tick tries again.
+func (e *faultTracker) closeEndedFaults() {
 	for node, current := range e.open {
 		current.sinceWritten++
 		current.sinceSeen++
@@ -110,15 +110,15 @@ func (m *Monitor) ReportClone(c core.Clone) {
 // that a second machine uses the node's identity, and limits that the node reached a limit of its namespace. Where
 // many nodes meet one limit, the first one has the event.
 func (m *Monitor) watchNodes(ctx context.Context) error {
-	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine used the identity of this node")
+	identity, err := m.newFaultTracker(ctx, model.IdentityCheck, model.Critical, "no second machine used the identity of this node")
 	if err != nil {
 		return err
 	}
-	met, err := m.newEpisodes(ctx, model.LimitsCheck, model.Warning, "no limit was reached")
+	met, err := m.newFaultTracker(ctx, model.LimitsCheck, model.Warning, "no limit was reached")
 	if err != nil {
 		return err
 	}
-	l := limitEvents{episodes: met, nodes: map[namespaceLimit]model.NodeID{}, findNode: m.o.Node}
+	l := limitEvents{faultTracker: met, nodes: map[namespaceLimit]model.NodeID{}, findNode: m.o.Node}
 	tick := time.NewTicker(episodeTick)
 	defer tick.Stop()
 	last := m.o.Now()
@@ -133,15 +133,15 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 			m.mu.Unlock()
 			for node, c := range reports {
 				text := identityEventText(c)
-				if identity.recordOccurrence(node, text, text) {
+				if identity.recordFault(node, text, text) {
 					m.o.Log.Warn("two machines use one identity", "node", c.Node.Name, "holds", c.Holder.String(), "came", c.Refused.String(), "event", text)
 				}
 			}
 		case <-tick.C:
-			identity.closeEventsWithoutOccurrence()
+			identity.closeEndedFaults()
 			now := m.o.Now()
 			l.updateEvents(m.o.Hits(now.Add(-episodeLength*episodeTick)), last)
-			l.closeEventsWithoutOccurrence()
+			l.closeEndedFaults()
 			last = now
 		}
 	}
@@ -159,7 +159,7 @@ func identityEventText(c core.Clone) string {
 // limitEvents maintains the built-in events on nodes about reached limits. It remembers on which node the event shows
 // each reached limit of a namespace.
 type limitEvents struct {
-	*episodes
+	*faultTracker
 	nodes    map[namespaceLimit]model.NodeID
 	findNode func(namespace, name string) (model.NodeID, bool)
 }
@@ -195,7 +195,7 @@ func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 			names, texts = append(names, h.Limit), append(texts, limitText(h))
 		}
 		if recent {
-			l.recordOccurrence(node, strings.Join(names, " "), strings.Join(texts, "\n"))
+			l.recordFault(node, strings.Join(names, " "), strings.Join(texts, "\n"))
 		}
 	}
 }

@@ -28,12 +28,12 @@ func cloneReport(address string) core.Clone {
 	}
 }
 
-// TestIdentityEventFollowsClones expects the built-in event identity on a node, while a cloned machine uses the node's
-// identity. The event closes ten minutes after the last attempt.
+// TestIdentityEventFollowsClones expects an event about duplicate identity on a node while a cloned machine
+// uses the node's identity. The event closes ten minutes after the last attempt.
 func TestIdentityEventFollowsClones(t *testing.T) {
 	var written []string
 	var fail error
-	w := episodes{status: model.Critical, closed: "no second machine used the identity of this node", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
+	w := faultTracker{status: model.Critical, closed: "no second machine used the identity of this node", open: map[model.NodeID]*faultPeriod{}, write: func(node model.NodeID, status model.Status, text string) error {
 		if fail != nil {
 			return fail
 		}
@@ -48,13 +48,13 @@ func TestIdentityEventFollowsClones(t *testing.T) {
 	}
 	ticks := func(n int) {
 		for range n {
-			w.closeEventsWithoutOccurrence()
+			w.closeEndedFaults()
 		}
 	}
 	came := func(address string) (string, bool) {
 		c := cloneReport(address)
 		text := identityEventText(c)
-		return text, w.recordOccurrence(c.Node.ID, text, text)
+		return text, w.recordFault(c.Node.ID, text, text)
 	}
 	if text, first := came("10.0.0.2"); !first || !strings.Contains(written[0], text) {
 		t.Fatalf("%q %v %q", text, first, written)
@@ -76,9 +76,9 @@ func TestIdentityEventFollowsClones(t *testing.T) {
 	ticks(episodeLength - 1)
 	wrote("almost ten minutes later", 3)
 	fail = errors.New("the disk is full")
-	w.closeEventsWithoutOccurrence()
+	w.closeEndedFaults()
 	fail = nil
-	w.closeEventsWithoutOccurrence()
+	w.closeEndedFaults()
 	wrote("ten minutes later", 4)
 	if !strings.HasPrefix(written[3], "7 0 no second machine used the identity of this node for 10m") {
 		t.Errorf("closed with %q", written[3])
@@ -104,23 +104,23 @@ func TestOpenEventsAreFoundAfterRestart(t *testing.T) {
 		}
 		return event.Page{States: []event.State{{Node: 8}}}, nil
 	}})
-	e, err := m.newEpisodes(t.Context(), model.IdentityCheck, model.Critical, "")
+	e, err := m.newFaultTracker(t.Context(), model.IdentityCheck, model.Critical, "")
 	if err != nil || asked != 2 || len(e.open) != 2 || e.open[7] == nil || e.open[8] == nil {
 		t.Errorf("open are %v after %d pages, %v", e.open, asked, err)
 	}
 }
 
-// TestLimitsEventNamesNodeAndLimit expects one event per reached limit, with the first node that reached the limit.
+// TestReachedLimitOpensEvent expects one event per reached limit, with the first node that reached the limit.
 // The event has the command that raises the limit, and closes after ten minutes.
-func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
+func TestReachedLimitOpensEvent(t *testing.T) {
 	var written []string
-	e := &episodes{status: model.Warning, closed: "no limit was reached", open: map[model.NodeID]*episode{}}
+	e := &faultTracker{status: model.Warning, closed: "no limit was reached", open: map[model.NodeID]*faultPeriod{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
 		written = append(written, fmt.Sprintf("%d %d %s", node, status, text))
 		return nil
 	}
 	ids := map[string]model.NodeID{"team/a": 1, "team/b": 2, "other/a": 3}
-	q := limitEvents{episodes: e, nodes: map[namespaceLimit]model.NodeID{}, findNode: func(namespace, name string) (model.NodeID, bool) {
+	q := limitEvents{faultTracker: e, nodes: map[namespaceLimit]model.NodeID{}, findNode: func(namespace, name string) (model.NodeID, bool) {
 		id, ok := ids[namespace+"/"+name]
 		return id, ok
 	}}
@@ -131,7 +131,7 @@ func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 	look := func(hits ...core.LimitHit) []string {
 		written = nil
 		q.updateEvents(hits, at.Add(-episodeTick))
-		q.closeEventsWithoutOccurrence()
+		q.closeEndedFaults()
 		slices.Sort(written)
 		return written
 	}
@@ -191,26 +191,26 @@ func TestMassOutage(t *testing.T) {
 			t.Fatalf("second %d: %d silent, many: %v", 30*second, sum, mass)
 		}
 	}
-	if m.currentHold(start) != nil {
+	if m.delayReason(start) != nil {
 		t.Error("held before it was many")
 	}
-	if !m.startOrExtend(start, "sessions were lost") || m.startOrExtend(at(130), "and fell silent") {
+	if !m.startOrExtendOutage(start, "sessions were lost") || m.startOrExtendOutage(at(130), "and fell silent") {
 		t.Error("one episode is told once")
 	}
-	if h := m.currentHold(at(369)); h == nil || h.Kind != route.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
+	if h := m.delayReason(at(369)); h == nil || h.Kind != route.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
 		t.Errorf("held by %+v", h)
 	}
-	if m.currentHold(at(370)) != nil {
+	if m.delayReason(at(370)) != nil {
 		t.Error("held for more than two time-outs")
 	}
-	if m.startOrExtend(at(609), "the same still") || !m.startOrExtend(at(609+240+240), "a second time") {
+	if m.startOrExtendOutage(at(609), "the same still") || !m.startOrExtendOutage(at(609+240+240), "a second time") {
 		t.Error("the next episode is told")
 	}
 }
 
-// TestJournalEventNamesFullFilesAndClock expects the journal event to report a wrong clock, a full disk and removed
+// TestJournalEventReportsDiskAndClock expects the journal event to report a wrong clock, a full disk and removed
 // history. The clock of the journal is ahead of the system's clock.
-func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
+func TestJournalEventReportsDiskAndClock(t *testing.T) {
 	var st journal.Stats
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := New(Options{

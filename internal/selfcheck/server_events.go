@@ -28,19 +28,19 @@ const (
 // clockAheadWarning is the lead of the journal's time over the clock from which on the event journal is a warning.
 const clockAheadWarning = time.Minute
 
-// serverReport is a built-in event about the server, with the function that computes its status. It has the function
+// serverEvent is a built-in event about the server, with the function that computes its status. It has the function
 // that computes the event's status and text.
-type serverReport struct {
+type serverEvent struct {
 	check   model.CheckID
 	examine func() (model.Status, string)
 	seldom  bool // an event that was never needed is not recorded
 }
 
-// serverReports returns the built-in events about the server, each with the function that computes its status. They
+// serverEvents returns the built-in events about the server, each with the function that computes its status. They
 // are about its journal, history, files, streams of results to handlers, and roll-outs. A seldom one has no event
 // until it is needed.
-func (m *Monitor) serverReports() [5]serverReport {
-	return [...]serverReport{{model.JournalCheck, m.journalHealth, false}, {model.HistoryCheck, m.historyHealth, false},
+func (m *Monitor) serverEvents() [5]serverEvent {
+	return [...]serverEvent{{model.JournalCheck, m.journalHealth, false}, {model.HistoryCheck, m.historyHealth, false},
 		{model.FilesCheck, m.filesHealth, true}, {model.StreamsCheck, m.streamsHealth, len(m.o.Streams()) == 0}, {model.RolloutsCheck, m.rolloutsHealth, true}}
 }
 
@@ -64,7 +64,7 @@ func (m *Monitor) rolloutsHealth() (model.Status, string) {
 
 // warnings returns the outputs of all built-in events about the server that are not OK now.
 func (m *Monitor) warnings() (texts []string) {
-	for _, r := range m.serverReports() {
+	for _, r := range m.serverEvents() {
 		if status, text := r.examine(); status != model.OK {
 			texts = append(texts, text)
 		}
@@ -94,7 +94,7 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := m.o.Now()
-		for _, r := range m.serverReports() {
+		for _, r := range m.serverEvents() {
 			before, ok := last[r.check]
 			status, text := r.examine()
 			if r.seldom && !ok && status == model.OK {
@@ -127,25 +127,25 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		share = 100 * float64(st.SizeBytes) / float64(st.BudgetBytes)
 	}
 	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
-	switch older := m.olderDataText(); {
+	switch older := m.lostResultsText(); {
 	case st.Blocked != nil:
-		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
+		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.DeletionBlocker()
 	case older != "":
 		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
 	case st.ClockAhead > clockAheadWarning:
 		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The time of the journal never goes back: until %[2]s, results and changes get a too late time, now by %[1]s. Nothing to do",
 			model.RoundTimeSpan(st.ClockAhead), m.o.Now().Add(2*st.ClockAhead).UTC().Format(time.DateTime+" UTC"))
 	case share >= 90:
-		return model.Critical, text + "; agents send fewer, larger batches; when the journal is full, they spool their results" + m.CutReason()
+		return model.Critical, text + "; agents send fewer, larger batches; when the journal is full, they spool their results" + m.DeletionBlocker()
 	case share >= 75:
-		return model.Warning, text + m.CutReason()
+		return model.Warning, text + m.DeletionBlocker()
 	}
 	return model.OK, text
 }
 
-// CutReason returns why the journal cannot delete old segments now, as an additional sentence for the event. For a
-// full disk it names the largest files; the text begins with a full stop, to follow another sentence.
-func (m *Monitor) CutReason() string {
+// DeletionBlocker returns why the journal cannot delete old segments now, as a sentence for an event's output.
+// For a full disk it names the largest files; the text begins with a full stop, to follow another sentence.
+func (m *Monitor) DeletionBlocker() string {
 	if disk.IsFull(m.o.Journal().Blocked) {
 		return ". " + m.o.FullDisk() + ". The server continues when the disk has free space"
 	}
@@ -175,8 +175,8 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	return model.OK, "history is up to date"
 }
 
-// evictionText returns the reason why history removed rows before their time, with the command to type. It returns ""
-// if no row is missing or space is free again.
+// evictionText explains why history removed rows before the end of their retention, with a command for the
+// operator. It returns "" if no row is missing or space is free again.
 func evictionText(use history.Usage) string {
 	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
 		return ""
@@ -211,8 +211,8 @@ func historyLagAdvice(trouble error) string {
 // skipShown is how long the event reports results that a stream skipped.
 const skipShown = 15 * time.Minute
 
-// streamsHealth returns the status and text of the built-in event about handlers that get every result (streams). The
-// event is about handlers that receive every result.
+// streamsHealth returns the status and text of the event about handlers that receive every result. The event is
+// about handlers that receive every result.
 func (m *Monitor) streamsHealth() (model.Status, string) {
 	states := m.o.Streams()
 	worst, texts := model.OK, []string(nil)
@@ -233,7 +233,8 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 	return model.OK, fmt.Sprintf("all handlers that receive every result keep up: %d", len(states))
 }
 
-// streamHealth returns the status and text about one handler that gets every result. The text has the handler's delay.
+// streamHealth returns the status and text about one handler that receives every result. The text has the
+// handler's delay.
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Lag.Round(time.Second), model.Size(st.BehindBytes).Approximate())
 	if st.Trouble != "" {
@@ -249,9 +250,9 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	return model.OK, text
 }
 
-// ReportOlderData reports an agent whose results the server has acknowledged but no longer has, as after a restore. A
-// restore of older data causes such a loss. It is muster.Config.OnOlderData.
-func (m *Monitor) ReportOlderData(node core.Node) {
+// ReportLostResults reports that the server has lost acknowledged results of an agent, for example by an old
+// backup. A restore of older data causes such a loss. It is muster.Config.OnOlderData.
+func (m *Monitor) ReportLostResults(node core.Node) {
 	m.mu.Lock()
 	first := m.agentsAhead == 0
 	if m.agentsAhead++; first {
@@ -264,9 +265,9 @@ func (m *Monitor) ReportOlderData(node core.Node) {
 	}
 }
 
-// olderDataText returns the warning that the server has lost acknowledged results of agents, or an empty text. See
-// ReportOlderData.
-func (m *Monitor) olderDataText() string {
+// lostResultsText returns the warning that the server has lost acknowledged results of agents, or an empty text. See
+// ReportLostResults.
+func (m *Monitor) lostResultsText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.agentsAhead == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// StatusParts has the parts of the server's status that the Monitor cannot find out through its Options.
+// StatusParts has the parts of the server's status that the caller of Monitor.Status provides.
 type StatusParts struct {
 	Started       time.Time
 	Journal       string            // the journal's folder

@@ -7,8 +7,8 @@
 // method and a path to a function by it.
 //
 // Reads: a request (read_requests.go) writes resources in Sensu's forms (to_sensu.go, entity.go, silence.go, event.go).
-// Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write_requests.go), if that is
-// expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (document.go). Everything else is answered
+// Writes: a document (sensu_document.go) is imported by sensuimport and replaces the resource whole (write_requests.go), if that is
+// expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (sensu_document.go). Everything else is answered
 // 501 with the command of Muster to type (resource_types.go).
 //
 // No goroutines, no locks. Start reading at Server.ServeHTTP in server.go.

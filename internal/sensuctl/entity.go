@@ -18,8 +18,8 @@ type reportedEntity struct {
 	Annotations   map[string]string
 }
 
-// reportedEntityOf returns the entity of a node as its Sensu agent reported the entity, without names. It
-// also returns the fields that need a change. Another node has none.
+// reportedEntityOf returns the entity that a node's Sensu agent reported, without names, labels and
+// annotations. It also returns the fields that need a change. Another node has none.
 func reportedEntityOf(n *model.NodeSpec) (form object, fields reportedEntity) {
 	form = object{}
 	if json.Unmarshal(n.AgentEntity, &form) != nil || json.Unmarshal(n.AgentEntity, &fields) != nil {
@@ -31,8 +31,8 @@ func reportedEntityOf(n *model.NodeSpec) (form object, fields reportedEntity) {
 	return form, fields
 }
 
-// spell replaces group names by the agent's own spelling of its subscriptions.
-func (e *reportedEntity) spell(groups []string) []string {
+// restoreSpelling replaces each group name by the spelling that the agent uses in its subscriptions.
+func (e *reportedEntity) restoreSpelling(groups []string) []string {
 	spelled := slices.Clone(groups)
 	for i, g := range groups {
 		if at := slices.IndexFunc(e.Subscriptions, func(s string) bool { return model.CleanName(s) == g }); at >= 0 {
@@ -77,7 +77,7 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 		o["system"] = system
 	}
 	maps.Copy(o, object{
-		"metadata": metadataForm(&shown, name), "entity_class": class, "subscriptions": append([]string{"entity:" + name}, reported.spell(groups)...), "last_seen": lastSeen,
+		"metadata": metadataForm(&shown, name), "entity_class": class, "subscriptions": append([]string{"entity:" + name}, reported.restoreSpelling(groups)...), "last_seen": lastSeen,
 		"deregister": n.EffectiveLifecycle().ForgetDelay() > 0, "deregistration": deregistrationForm(n.EffectiveLifecycle()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
 	})
 	if k := n.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
@@ -125,8 +125,8 @@ const (
 	entityStateFields  = "system last_seen sensu_agent_version"
 )
 
-// entityPartForm returns a formWriter that writes the named fields of a node's Entity. It writes an object {type,
-// api_version, metadata, spec} of core/v3.
+// entityPartForm returns a function that writes only the given fields of a node's entity. It writes an object
+// {type, api_version, metadata, spec} of core/v3.
 func entityPartForm(kind, fields string) formWriter {
 	return func(r *request, m *model.Resource) (object, error) {
 		whole, err := entityForm(r, m)

@@ -120,7 +120,8 @@ func TestPutReplacesWholeCheck(t *testing.T) {
 	}
 }
 
-// TestHooksAreAddedAndRemoved adds hooks to a check and removes the hooks one by one.
+// TestHooksAreAddedAndRemoved adds hooks to a check and removes each hook, and expects the right hooks after
+// every step.
 func TestHooksAreAddedAndRemoved(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML)
@@ -317,8 +318,8 @@ spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 	}
 }
 
-// TestSetUsesFiltersOfItsHandlers expects each handler of a handler set to keep its own filters and mutator.
-func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
+// TestHandlerSetKeepsFiltersOfHandlers expects each handler of a handler set to keep its own filters and mutator.
+func TestHandlerSetKeepsFiltersOfHandlers(t *testing.T) {
 	w := newTestServer(t)
 	for _, o := range []string{
 		`filters/hourly {"action":"allow","expressions":["event.check.occurrences == 1"]}`,
@@ -339,9 +340,9 @@ func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
 	}
 }
 
-// TestSetFollowsChangesOfItsHandlers changes the handlers in an imported handler set, and expects the set's pipeline
-// to follow.
-func TestSetFollowsChangesOfItsHandlers(t *testing.T) {
+// TestHandlerSetFollowsChangedHandlers changes handlers of an imported handler set, and expects the pipeline of
+// the set to change too.
+func TestHandlerSetFollowsChangedHandlers(t *testing.T) {
 	w := newTestServer(t)
 	put := func(status int, o string) string {
 		path, body, _ := strings.Cut(o, " ")
@@ -396,8 +397,8 @@ func TestSetFollowsChangesOfItsHandlers(t *testing.T) {
 	}
 }
 
-// TestHandlersAndSetsAreShownAsSent expects handlers and handler sets in the form that sensuctl has sent. Lists and
-// single answers are checked; a check shows the handlers that it names.
+// TestHandlersAndSetsAreShownAsSent expects Sensu's API to show handlers and handler sets exactly as sensuctl
+// sent the JSON. Lists and single answers are checked; a check shows the handlers that it names.
 func TestHandlersAndSetsAreShownAsSent(t *testing.T) {
 	w := newTestServer(t)
 	sent := map[string]string{
@@ -440,8 +441,8 @@ func TestHandlersAndSetsAreShownAsSent(t *testing.T) {
 	}
 }
 
-// TestCheckWithTagsHasAMetricFormat converts a check that adds tags to its numbers and names no format. Sensu's form has
-// the default format.
+// TestCheckWithTagsHasAMetricFormat converts a check with metric tags but without a metric format, and expects
+// the default format. Sensu's form has the default format.
 func TestCheckWithTagsHasAMetricFormat(t *testing.T) {
 	spec := &model.CheckSpec{Command: &model.Command{Shell: "true"}, Interval: model.Duration(60e9), Metrics: &model.Metrics{Tags: map[string]string{"team": "print"}}}
 	o := testenv.Value(checkForm(&request{}, &model.Resource{Metadata: model.Metadata{Name: "queue", Namespace: "default"}, Spec: spec}))(t)

@@ -78,7 +78,7 @@ func pageLimits(r *request) (limit int, after string) {
 
 // readResource reads one resource from Muster's API. A missing resource is an error.
 func (r *request) readResource(kind, namespace, name string) (*model.Resource, error) {
-	k, _ := r.server.kinds.Of(kind)
+	k, _ := r.server.kinds.Lookup(kind)
 	if name == "" || k.Namespaced && namespace == "" {
 		return nil, model.Errorf(model.NotFound, "the path does not contain a valid name of a %s", kind)
 	}
@@ -93,7 +93,7 @@ func (r *request) readResource(kind, namespace, name string) (*model.Resource, e
 }
 
 // findResource returns a resource, or nil if the resource does not exist. The request keeps each answer until
-// forgetResources.
+// clearCache.
 func (r *request) findResource(kind, namespace, name string) (*model.Resource, error) {
 	k := v1.Ref{Kind: kind, Namespace: namespace, Name: name}
 	if m, ok := r.resources[k]; ok {
@@ -107,16 +107,16 @@ func (r *request) findResource(kind, namespace, name string) (*model.Resource, e
 	return m, nil
 }
 
-// forgetResources drops the resources and node states in the request's cache, so that later reads are fresh. A write
+// clearCache drops the resources and node states in the request's cache, so that later reads are fresh. A write
 // may have changed the stored values.
-func (r *request) forgetResources() {
+func (r *request) clearCache() {
 	clear(r.resources)
 	r.nodeStates = nil
 }
 
 // readPage reads one page of the resources of a kind.
 func (r *request) readPage(kind string, limit int, after string) (list []*model.Resource, next string, err error) {
-	k, _ := r.server.kinds.Of(kind)
+	k, _ := r.server.kinds.Lookup(kind)
 	namespace := r.namespace
 	if !k.Namespaced {
 		namespace = ""

@@ -45,8 +45,9 @@ var (
 	bindingCommands = [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"}
 )
 
-// sameCommands returns one Muster command for reading, creating and deleting alike, for a type.
-func sameCommands(command string) [3]string { return [3]string{command, command, command} }
+// repeatCommand returns the same Muster command for all three operations (read, create and delete) of a
+// resource type.
+func repeatCommand(command string) [3]string { return [3]string{command, command, command} }
 
 // commandsOf returns the Muster commands that read, create and delete a Sensu type. It returns none if Muster has no
 // counterpart.
@@ -137,12 +138,12 @@ var sensuTypes = map[string]resourceType{
 		commands: bindingCommands,
 	},
 	"roles": {
-		group: core2, objects: listNothing,
+		group: core2, objects: answerEmptyList,
 		word: "role", fields: "rules",
 		commands: roleCommands,
 	},
 	"rolebindings": {
-		group: core2, objects: listNothing,
+		group: core2, objects: answerEmptyList,
 		word: "rolebinding", fields: "subjects role_ref",
 		commands: bindingCommands,
 	},
@@ -152,9 +153,9 @@ var sensuTypes = map[string]resourceType{
 	"secrets": {
 		commands: [3]string{"muster get secrets", "muster apply -f FILE, with kind: Secret", "muster delete secret %s"},
 	},
-	"cluster": {commands: sameCommands("muster status")},
-	"tessen":  {commands: sameCommands("Muster sends no usage data")},
-	"license": {commands: sameCommands("Muster has no licences")},
+	"cluster": {commands: repeatCommand("muster status")},
+	"tessen":  {commands: repeatCommand("Muster sends no usage data")},
+	"license": {commands: repeatCommand("Muster has no licences")},
 }
 
 // unsupportedRequestError returns the error for a request of sensuctl that Muster does not support. The hint has
@@ -200,9 +201,9 @@ func commandFor(r *request) string {
 	return strings.ReplaceAll(text, "%s", name)
 }
 
-// hintCommand adds to the error about a risky operation the Muster command for the operation. Sensuctl cannot confirm
-// with --yes.
-func hintCommand(err error, command string) error {
+// addCommandHint adds the equivalent Muster command to the error about a risky operation. Sensuctl cannot
+// confirm with --yes.
+func addCommandHint(err error, command string) error {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class != model.Guarded {
 		return err

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// drawResources makes random resources for a test of dumps and their import. Their fields have another form in a dump,
+// randomResources makes random resources for a test of dumps and their import. Their fields have another form in a dump,
 // such as times without check runs, handlers of keepalives, secret labels, and silences of the same scope.
-func drawResources(t *rapid.T) string {
+func randomResources(t *rapid.T) string {
 	pick := func(name string, options ...string) string { return rapid.SampledFrom(options).Draw(t, name) }
 	some := func(name string, options ...string) string {
 		return strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(options), 0, 3, rapid.ID[string]).Draw(t, name), ", ")
@@ -45,9 +45,9 @@ func drawResources(t *rapid.T) string {
 	return text
 }
 
-// drawAgentReport makes random data that a Sensu agent could report about its machine. It has labels and subscriptions
-// that only the agent declares, and keys whose values the agent redacts.
-func drawAgentReport(t *rapid.T) model.NodeSpec {
+// randomAgentReport returns random data that a Sensu agent could report about its machine. It has labels and
+// subscriptions that only the agent declares, and keys whose values the agent redacts.
+func randomAgentReport(t *rapid.T) model.NodeSpec {
 	some := func(name string, options ...string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(options), 0, 3, rapid.ID[string]).Draw(t, name)
 	}
@@ -76,9 +76,9 @@ func TestDumpsRoundTrip(t *testing.T) {
 	w.JoinNode("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
 	w.RecordResult("default", "web01", "check_cpu", model.Critical, "busy")
 	rapid.Check(t, func(t *rapid.T) {
-		text := drawResources(t)
+		text := randomResources(t)
 		w.Apply(text)
-		w.JoinNodeWith("web_02", map[string]string{"owner": "ann"}, drawAgentReport(t))
+		w.JoinNodeWith("web_02", map[string]string{"owner": "ann"}, randomAgentReport(t))
 		before := w.listRevisions()
 		paths, docs := w.dumpResources("checks", "entities", "entity-configs", "silenced")
 		for i, o := range docs {
@@ -96,8 +96,8 @@ func TestDumpsRoundTrip(t *testing.T) {
 	})
 }
 
-// TestEntityIsAsReported expects an entity with the fields, annotations and subscriptions that its Sensu agent
-// reported. Declared fields are there, too.
+// TestEntityIsAsReported expects a node's entity to have the fields, annotations and subscriptions that its
+// Sensu agent reported. Declared fields are there, too.
 func TestEntityIsAsReported(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply("{apiVersion: muster/v1, kind: Group, metadata: {name: web-servers}, spec: {selfJoin: true}}")

@@ -40,7 +40,7 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 			}
 			for i := range list {
 				list[i].onLabels = of == "labelSelector"
-				if err := list[i].refuseUnknownField(kind); err != nil {
+				if err := list[i].checkField(kind); err != nil {
 					return nil, err
 				}
 			}
@@ -54,7 +54,7 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 func parseSelector(text string) (list selectors, err error) {
 	words := selectorWord.FindAllString(text, -1)
 	if slices.Contains(words, `"`) || slices.Contains(words, "'") {
-		return nil, model.Errorf(model.Invalid, "selector: a quotation mark is not closed")
+		return nil, model.Errorf(model.Invalid, "the selector contains a quotation mark that is not closed")
 	}
 	for len(words) > 0 {
 		end := slices.Index(words, "&&")
@@ -194,9 +194,9 @@ func fieldValues(kind string, o object, path string) []string {
 	return []string{string(data)}
 }
 
-// refuseUnknownField returns an error for a selector's term with an unknown field. Such a term would match nothing or
+// checkField returns an error if the field in a selector's term is unknown. Such a term would match nothing or
 // everything.
-func (t *selectorTerm) refuseUnknownField(kind string) error {
+func (t *selectorTerm) checkField(kind string) error {
 	field := t.left
 	if (t.op == "in" || t.op == "notin") && !t.listOperand { // db in entity.subscriptions
 		field = t.right[0]
@@ -206,7 +206,7 @@ func (t *selectorTerm) refuseUnknownField(kind string) error {
 	}
 	word, rest, _ := strings.Cut(field, ".")
 	parts, has := strings.Split(rest, "."), sensuTypes[kind].fields
-	unknown := model.Errorf(model.Invalid, "selector: this list has no field %s", model.Shorten(field))
+	unknown := model.Errorf(model.Invalid, "the selector is invalid: this list has no field %s", model.Shorten(field))
 	if word != sensuTypes[kind].word || rest == "" {
 		return unknown.WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", sensuTypes[kind].word)
 	}

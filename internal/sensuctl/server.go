@@ -42,7 +42,7 @@ type Server struct {
 	maxAffected int
 }
 
-// New returns an HTTP handler that sends requests of sensuctl to Sensu's API, and others to Muster's.
+// New returns an HTTP handler that serves Sensu's API, and passes all other requests to Muster's API.
 func New(o Options) *Server {
 	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, maxAffected: o.MaxAffected, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",
@@ -72,7 +72,7 @@ type answer struct {
 	next   string // the token of the next page
 }
 
-// operation is a function that answers the requests with one HTTP method and path.
+// operation is a function that answers all requests with one HTTP method and one path pattern.
 type operation func() (answer, error)
 
 // request is a request of an authenticated user. It has the parsed path and cached resources. A resource that several

@@ -161,8 +161,8 @@ func TestPutKeepsReferencedResources(t *testing.T) {
 	}
 }
 
-// TestCheckGetsLaterReferences sends a check before the resources that its references name, and expects the references
-// to come later. The command sensuctl create needs this.
+// TestCheckGetsLaterReferences creates a check before the resources in its references, and expects complete
+// references at the end. The command sensuctl create needs this.
 func TestCheckGetsLaterReferences(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
@@ -344,7 +344,7 @@ func TestRolesAreReadOnly(t *testing.T) {
 	w.expectStatus(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
 }
 
-// fakeAPI is a stand-in for Muster's API, with one check. It accepts every user.
+// fakeAPI returns a fake of Muster's API with one check. It accepts every user.
 func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
@@ -444,9 +444,9 @@ func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w.compareTranscript("conversation.txt")
 }
 
-// TestGuardedRequestsNameCommand sends a change that affects too many nodes at once, and expects a refusal with
+// TestRiskyRequestsNameCommand sends a change that affects too many nodes at once, and expects a refusal with
 // Muster's command. The error names the Muster command, because sensuctl has no --yes.
-func TestGuardedRequestsNameCommand(t *testing.T) {
+func TestRiskyRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
 	w.server.maxAffected = 50
 	names := make([]string, 60)

@@ -137,7 +137,7 @@ func (r *request) putSilence() (answer, error) {
 	all = slices.DeleteFunc(all, func(is *model.Resource) bool { return !equalSilenceNames(silenceName(is), name) })
 	if r.Method == http.MethodPut { // several silences may have the same scope here, and a dump has all of them
 		for _, is := range all {
-			if same, err := r.equalsForm(doc, silenceForm(is)); err != nil || same {
+			if same, err := r.equalsStored(doc, silenceForm(is)); err != nil || same {
 				return answer{status: http.StatusOK}, err
 			}
 		}
@@ -156,7 +156,7 @@ func (r *request) putSilence() (answer, error) {
 		return answer{}, err
 	}
 	_, err = r.muster.Notifications.Silence(r.Context(), v1.SilenceRequest{Namespace: r.namespace, Spec: spec, MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0})
-	return answer{}, hintCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
+	return answer{}, addCommandHint(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 }
 
 // deleteSilence deletes all silences with the name in the path.

@@ -20,7 +20,7 @@ import (
 // counterpart.
 type formWriter = func(*request, *model.Resource) (object, error)
 
-// resourceForm returns a formWriter, which converts a resource's spec by `write` and adds its metadata.
+// resourceForm returns a function that converts a resource's spec by the given function and adds the metadata.
 func resourceForm[S model.Spec](write func(S) object) formWriter {
 	return func(_ *request, m *model.Resource) (object, error) {
 		o := write(m.Spec.(S))
@@ -68,7 +68,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	if p := c.Proxy; p != nil && p.Where == "" && len(p.Nodes) == 1 && len(p.Groups) == 0 {
 		o["proxy_entity_name"] = p.Nodes[0]
 	} else if p != nil && p.Where != "" && len(p.Nodes)+len(p.Groups) == 0 && p.Except == nil {
-		if attributes, ok := sensuimport.Attributes(p.Where); ok {
+		if attributes, ok := sensuimport.EntityAttributes(p.Where); ok {
 			o["proxy_requests"] = object{"entity_attributes": attributes, "splay": false, "splay_coverage": 0}
 		}
 	}

@@ -18,7 +18,7 @@ const owner = "sensu"
 // Annotations of a resource that sensuctl wrote.
 const (
 	lossAnnotation    = "sensuctl/not-carried" // the fields that Muster does not have, "; " between them
-	missingAnnotation = "sensuctl/waits-for"   // resources that it names and that did not exist: dependents.go
+	missingAnnotation = "sensuctl/waits-for"   // resources that it names and that did not exist: dependent_resources.go
 
 	workflowsAnnotation = "sensuctl/workflows" // the workflows of a pipeline, in Sensu's form, while some wait for handlers
 )
@@ -32,8 +32,8 @@ type importedDocument struct {
 	workflows         string            // for workflowsAnnotation
 }
 
-// putResource creates or replaces a resource, as sensuctl create -f asks. All sensuctl commands that change a resource
-// use it.
+// putResource creates or replaces a resource for the command sensuctl create -f. All sensuctl commands that
+// change a resource use it.
 func (r *request) putResource() (answer, error) {
 	unchanged := answer{status: http.StatusOK}
 	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
@@ -43,18 +43,18 @@ func (r *request) putResource() (answer, error) {
 	if err != nil || same {
 		return unchanged, err
 	}
-	err = r.retryStale(func() error { return r.createResource(doc) })
+	err = r.retryOnConflict(func() error { return r.createResource(doc) })
 	if err == nil {
-		err = r.retryStale(func() error { return r.importDependents(model.CleanName(doc.name)) })
+		err = r.retryOnConflict(func() error { return r.importDependents(model.CleanName(doc.name)) })
 	}
 	return answer{}, err
 }
 
-// retryStale repeats a function that writes a resource until no concurrent write interferes. The function reads the
+// retryOnConflict repeats a function that writes a resource until no concurrent write interferes. The function reads the
 // resource first. The loop ends, because one writer succeeds in each round.
-func (r *request) retryStale(do func() error) error {
+func (r *request) retryOnConflict(do func() error) error {
 	for {
-		r.forgetResources()
+		r.clearCache()
 		if err := do(); err == nil || model.ClassOf(err) != model.Stale || r.Context().Err() != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (r *request) createResource(doc *document) error {
 	case is == nil:
 		return r.applyDocuments(made)
 	case r.Method == http.MethodPost:
-		return model.Errorf(model.Conflict, "%s %s already exists", made.main.Kind, made.main.Metadata.Name)
+		return model.Errorf(model.Conflict, "the resource %s %s already exists", made.main.Kind, made.main.Metadata.Name)
 	}
 	return r.replaceResource(is, made)
 }
@@ -117,10 +117,10 @@ func (r *request) applyDocuments(list ...*importedDocument) error {
 		}
 	}
 	_, err := r.muster.Resources.Apply(r.Context(), in)
-	return hintCommand(err, applyCommand)
+	return addCommandHint(err, applyCommand)
 }
 
-// changeOptions returns the message and limit for all changes that sensuctl requests.
+// changeOptions returns the audit message and the limit of affected nodes for a change by sensuctl.
 func (s *Server) changeOptions() v1.ChangeOptions {
 	return v1.ChangeOptions{Message: "by sensuctl", MaxAffected: s.maxAffected, Yes: s.maxAffected == 0}
 }
@@ -213,7 +213,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	if doc.kind == "Pipeline" && len(made.missingReferences) > 0 {
 		kept, err := json.Marshal(doc.spec["workflows"])
 		if err != nil || len(kept) > maxAnnotation {
-			return nil, model.Errorf(model.Invalid, "pipeline %s names resources that do not exist, and is too long to be stored until the resources exist", model.Shorten(doc.name)).WithHint("create its handlers, filters and mutators first")
+			return nil, model.Errorf(model.Invalid, "pipeline %s refers to missing resources and is too long for temporary storage: create the missing resources first", model.Shorten(doc.name)).WithHint("create its handlers, filters and mutators first")
 		}
 		made.workflows = string(kept)
 	}
@@ -270,5 +270,5 @@ func (r *request) deleteResource() (answer, error) {
 		refs = append(refs, v1.Ref{Kind: sensuTypes[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
 	}
 	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{ChangeOptions: r.server.changeOptions(), Resources: refs})
-	return answer{}, hintCommand(err, musterCommand("delete", refs[0], "--yes"))
+	return answer{}, addCommandHint(err, musterCommand("delete", refs[0], "--yes"))
 }

@@ -234,11 +234,11 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	if major, parsed := readsMajorVersion(of); major {
 		for _, c := range want {
 			if c < '0' || c > '9' {
-				return nil, fmt.Errorf("the first number of a version is never %q", want)
+				return nil, fmt.Errorf("the filter compares the first number of a version with %q, which is not a whole number", want)
 			}
 		}
 		if want == "" || len(want) > 1 && want[0] == '0' || operator == token.STRICT_EQUAL && whole != parsed {
-			return nil, fmt.Errorf("the first number of platform_version never equals this value")
+			return nil, fmt.Errorf("the first number of platform_version never equals the value in the filter")
 		}
 		return []model.AssetBuild{{DistributionVersion: want}}, nil
 	}
@@ -251,7 +251,7 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	}
 	if path[2] == "arm_version" {
 		if n, err := strconv.ParseUint(want, 10, 7); err != nil || n < 5 || n > 7 || operator == token.STRICT_EQUAL && !whole {
-			return nil, fmt.Errorf("arm_version is 5, 6 or 7")
+			return nil, fmt.Errorf("invalid value in the filter: arm_version is 5, 6 or 7")
 		}
 		return []model.AssetBuild{{Arch: "armv" + want}}, nil
 	}

@@ -60,8 +60,8 @@ func importCheck(o *object) {
 	}
 }
 
-// importPassiveCheck imports a check that takes results from outside, because agents do not run the check. It has no
-// command and is not published; its results arrive through an agent's API or socket.
+// importPassiveCheck imports a passive check, which receives results from outside because no agent runs the
+// check. It has no command and is not published; its results arrive through an agent's API or socket.
 func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
@@ -259,7 +259,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	}
 }
 
-// mergeBounds adds the minimum or maximum that is missing in one value range from another range. If both have the same
+// mergeBounds fills the missing minimum or maximum of a value range from another range. If both have the same
 // side, it returns false.
 func mergeBounds(bounds, more *model.Bounds) bool {
 	if bounds.MinText() != "" && more.MinText() != "" || bounds.MaxText() != "" && more.MaxText() != "" {

@@ -163,8 +163,8 @@ var repeatRules = []struct{ rule, day, month, weekday string }{
 // spanTime is the layout of begin and end of a time span that is not repeated.
 const spanTime = "2006-01-02 15:04"
 
-// repeatedSpans converts begin, end and Sensu's repetition rules to the time spans of a Window. A rule is, for
-// example, weekly.
+// repeatedSpans converts a start, an end and Sensu's repetition rules to the time spans of a Window resource. A
+// rule is, for example, weekly.
 func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSpan, err error) {
 	if len(rules) == 0 {
 		return []model.WindowSpan{{From: begin.Format(spanTime), To: end.Format(spanTime)}}, nil
@@ -173,7 +173,7 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	for _, rule := range rules {
 		i := slices.IndexFunc(repeatRules, func(r struct{ rule, day, month, weekday string }) bool { return strings.EqualFold(r.rule, rule) })
 		if i < 0 {
-			return spans, fmt.Errorf("unknown rule of repetition %s", rule)
+			return spans, fmt.Errorf("unknown repetition rule %s", rule)
 		}
 		r := repeatRules[i]
 		cron := fmt.Sprintf("%d %d %s %s %s", begin.Minute(), begin.Hour(),

@@ -71,7 +71,8 @@ func importStream(o *object) {
 	o.declareResource(spec)
 }
 
-// readsEvents reports whether a handler gets each event in Sensu's format through a pipeline. Programs and sockets do.
+// readsEvents reports whether a pipeline sends each event in Sensu's format to the handler. Programs and
+// sockets do.
 func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
@@ -119,8 +120,8 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 	}
 }
 
-// importHandlerPipeline adds a pipeline for a handler, because agents may name the handler. The handler has no check,
-// or filters that routes cannot express.
+// importHandlerPipeline adds a pipeline for a handler, because events of agents may refer to the handler by
+// name. The handler has no check, or filters that routes cannot express.
 func importHandlerPipeline(o *object) {
 	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.created[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return
@@ -130,7 +131,7 @@ func importHandlerPipeline(o *object) {
 	case made != nil && (readsEvents(made.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), isCustomFilter)):
 		routeToHandler(o, &model.CheckSpec{}, o.name, nil) // a check that is dropped: only the pipeline stays
 	case made == nil && o.spec.text("type") == "set":
-		importSet(o)
+		importHandlerSet(o)
 	}
 }
 
@@ -140,9 +141,9 @@ const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
 
-// importSet converts a handler set to a pipeline, so that agents can still name the set. Checks that name it name its
-// handlers instead.
-func importSet(o *object) {
+// importHandlerSet converts a handler set to a pipeline, so that agents' events can still refer to the set.
+// Checks that name it name its handlers instead.
+func importHandlerSet(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, h := range handlersOf(o, o.name, 0) {
 		flow := model.Workflow{Name: musterName(h.name), Handler: musterName(h.name)}
@@ -177,8 +178,8 @@ func importSet(o *object) {
 	}
 }
 
-// passesIncidentsOnly reports whether the filters pass exactly the incidents, which Muster's routes pass anyway. These
-// are problems that open or close and are not silenced.
+// passesIncidentsOnly reports whether filters pass exactly Sensu's incidents, for which Muster's routes need no
+// filter. These are problems that open or close and are not silenced.
 func passesIncidentsOnly(filters []string) bool {
 	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, isCustomFilter)
 }
@@ -255,7 +256,7 @@ func importPipeline(o *object) {
 func addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
 		ref := musterName(f)
-		if !model.BuiltinFilter(f) && o.findResource("Filter", ref) == nil {
+		if !model.IsBuiltinFilter(f) && o.findResource("Filter", ref) == nil {
 			o.noteStub("filter", f)
 			o.addResource(ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
 		}
@@ -265,7 +266,7 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 		return
 	}
 	ref := musterName(mutator)
-	if !model.BuiltinMutator(mutator) && o.findResource("Mutator", ref) == nil {
+	if !model.IsBuiltinMutator(mutator) && o.findResource("Mutator", ref) == nil {
 		o.noteStub("mutator", mutator)
 		o.addResource(ref, &model.MutatorSpec{Command: &model.Command{Shell: "echo 'this mutator was not imported: write it' >&2; exit 1"}})
 	}

@@ -1,8 +1,8 @@
 // Package sensuimport turns the files of `sensuctl dump`, and files for `sensuctl create -f`, into Muster's resources and
 // reports line by line the fields that it could not carry.
 //
-// A file becomes objects (source_objects.go). One function per type reads the fields that it understands (check.go, handler.go,
-// entity.go, …); a field that no function read is reported (source_objects.go). import.go translates names, expression.go
+// A file becomes objects (sensu_objects.go). One function per type reads the fields that it understands (check.go, handler.go,
+// entity.go, …); a field that no function read is reported (sensu_objects.go). import.go translates names, javascript_expression.go
 // expressions, check_times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
@@ -32,8 +32,8 @@ func Import(files []conversion.File, kinds *kind.Registry, now time.Time) (*Resu
 	return ImportInto(nil, files, kinds, now)
 }
 
-// ImportInto converts files with Sensu resources, for a server that already has some of the resources. The files may
-// refer to the server's resources, and the result omits those.
+// ImportInto converts Sensu resources from files for a server that already has some of the resources. The files
+// may refer to the server's resources, and the result omits those.
 func ImportInto(server Lookup, files []conversion.File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, created: map[resourceKey]*model.Resource{},
@@ -83,9 +83,9 @@ const (
 	secretsNote = "a Secret is in the environment, in files or in Vault: muster explain secret"
 )
 
-// leaveOut returns an import function that leaves an object out and adds a note with the reason. The function adds a
-// note with the reason.
-func leaveOut(reason string) func(*object) {
+// omitObjects returns an import function that omits an object and adds a note with the reason. The function
+// adds a note with the reason.
+func omitObjects(reason string) func(*object) {
 	return func(o *object) {
 		o.noteChange("left out: %s", reason)
 		for name := range o.spec.values {
@@ -123,8 +123,8 @@ func sensuTypes() []sensuType {
 		{"ldap", nil, loginsNote}, {"ad", nil, loginsNote}, {"oidc", nil, loginsNote},
 		{"CyberArkProvider", nil, secretsNote}, {"AWSProvider", nil, secretsNote},
 		{"Integration", nil, "it describes files of a catalog: import the file sensu-resources.yaml beside it"},
-		{"TessenConfig", leaveOut("Muster sends no usage data"), ""}, {"Tessen", leaveOut("Muster sends no usage data"), ""},
-		{"LicenseFile", leaveOut("Muster needs no licence"), ""},
+		{"TessenConfig", omitObjects("Muster sends no usage data"), ""}, {"Tessen", omitObjects("Muster sends no usage data"), ""},
+		{"LicenseFile", omitObjects("Muster needs no licence"), ""},
 		{"EntityState", nil, ""}, // agents measure states
 	}
 }

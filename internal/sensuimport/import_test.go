@@ -459,8 +459,8 @@ metadata: {name: add, namespace: default}
 spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, secret: elsewhere}]}
 `
 
-// TestSecretsAreImportedWithTheirProviders expects Sensu secrets to become Secrets with the address and path of their
-// provider. A provider is Vault or the environment.
+// TestSecretsAreImportedWithTheirProviders expects imported Secrets to contain the address and path of their
+// Sensu secrets provider. A provider is Vault or the environment.
 func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	result := testenv.Value(sensuimport.Import([]conversion.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}
@@ -500,9 +500,9 @@ func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	}
 }
 
-// TestLeftOutResourcesTakeTheirUsersAlong refuses a resource on import, and expects all its users to be left out as
-// well.
-func TestLeftOutResourcesTakeTheirUsersAlong(t *testing.T) {
+// TestDependentsOfOmittedResourcesAreOmitted refuses one resource, and expects the import to omit all resources
+// that refer to the refused resource.
+func TestDependentsOfOmittedResourcesAreOmitted(t *testing.T) {
 	result, said := importText(t, `{"type":"Handler","api_version":"core/v2","metadata":{"name":"bad","namespace":"shop"},"spec":{"type":"tcp","socket":{"host":"","port":0}}}
 {"type":"Pipeline","api_version":"core/v2","metadata":{"name":"flow","namespace":"shop"},"spec":{"workflows":[{"name":"a","handler":{"name":"bad"}}]}}
 {"type":"Filter","api_version":"core/v2","metadata":{"name":"x","namespace":"shop"}}

@@ -219,8 +219,8 @@ func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeTexts(16, "keepalive_handlers", x.KeepaliveHandlers)
 }
 
-// Machine is the description of the agent's machine in an event, the entity without its names. It describes the
-// agent's machine. Its JSON is Sensu's, without name, namespace and last_seen.
+// Machine is the description of the agent's machine in an event, an entity without its name and namespace. It
+// describes the agent's machine. Its JSON is Sensu's, without name, namespace and last_seen.
 type Machine struct {
 	Name              string            `json:"-"`
 	Namespace         string            `json:"-"`

@@ -157,7 +157,7 @@ func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	return tag, number, raw, message[n:], true
 }
 
-// decode decodes the body of a message by the given function read. Errors contain the message's name.
+// decode decodes a message body by calling the given function. Errors contain the message's name.
 func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) error {
 	if read(fieldValue{codec: c, raw: body}) {
 		return nil

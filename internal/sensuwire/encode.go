@@ -4,7 +4,7 @@
 //
 // One table of fields per message serves both encodings: decode.go reads by such tables, encode.go writes. Decoders read
 // the fields that somebody needs and skip the rest. Slices that they return lie in the message. The package has no state.
-// Start reading at encode.go; event.go is the hot path.
+// Start reading at encode.go; received_event.go is the hot path.
 package sensuwire
 
 import (
@@ -29,16 +29,16 @@ type encoder struct {
 	comma bool // JSON: the object has a member
 }
 
-// encode encodes a message by the function write, and appends the bytes to dst. The function write appends the fields
-// of the message.
+// encode encodes a message by calling the given function, and appends the bytes to dst. The function write
+// appends the fields of the message.
 func (c Codec) encode(dst []byte, write func(*encoder)) []byte {
 	e := encoder{codec: c, b: dst}
 	e.writeObject(func() { write(&e) })
 	return e.b
 }
 
-// writeObject writes a JSON object or protobuf message with the fields that the function write appends. In JSON it
-// adds the braces. It calls the function write to append the members.
+// writeObject writes a JSON object or protobuf message with the fields that the given function appends. In JSON
+// it adds the braces. It calls the function write to append the members.
 func (e *encoder) writeObject(write func()) {
 	if e.codec == Protobuf {
 		write()
@@ -227,16 +227,16 @@ func Parse(message []byte) (kind, body []byte, err error) {
 	return kind, body, nil
 }
 
-// NewMessage returns a buffer that begins with the type of a message, for the message body. The buffer has space for
-// wsconn's frame header, and then the type. The body is appended.
+// NewMessage returns a buffer with the type of a message, to which callers append the body. The buffer has
+// space for wsconn's frame header, and then the type. The body is appended.
 func NewMessage(kind string) []byte {
 	return append(append(make([]byte, wsconn.Headroom, wsconn.Headroom+1024), kind...), '\n')
 }
 
-// Literal protects {{ in a text, so that Sensu agents do not expand a template in the text. So the agent does not
-// expand the text as a template token. The agent runs Go's template over the check, encoded as JSON, so a quotation
-// mark must not be inside the braces.
-func Literal(text string) string {
+// EscapeTemplate escapes {{ in a text, so that Sensu agents do not expand the text as a template. So the agent
+// does not expand the text as a template token. The agent runs Go's template over the check, encoded as JSON,
+// so a quotation mark must not be inside the braces.
+func EscapeTemplate(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
 	}

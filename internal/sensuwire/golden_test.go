@@ -17,10 +17,10 @@ import (
 func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf, "json": JSON} }
 
 // sampleMessages returns a check request, a keepalive and a check result for golden files.
-func sampleMessages() (asked *Ask, alive, result *Event) {
+func sampleMessages() (asked *CheckRequest, alive, result *Event) {
 	x := &Entity{Name: "web-00000", Namespace: "default", User: "agent", Subscriptions: []string{"web", "entity:web-00000"}, Labels: map[string]string{"class": "web", "env": "test"}}
 	id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
-	return &Ask{Name: "disk", Namespace: "default", Command: "check_disk -w 5", Env: []string{"A=1"}, Interval: 10, Timeout: 30, Issued: 1795236429},
+	return &CheckRequest{Name: "disk", Namespace: "default", Command: "check_disk -w 5", Env: []string{"A=1"}, Interval: 10, Timeout: 30, Issued: 1795236429},
 		&Event{ID: id, Timestamp: 1795236428, Sequence: 1, Entity: x, Interval: 20, Warning: 120},
 		&Event{ID: id, Timestamp: 1795236430, Sequence: 7, Entity: x, Issued: 1795236429, Executed: 1795236430, Duration: 0.25, Status: 2, Output: "CRITICAL - \"no\"\nmore"}
 }
@@ -38,7 +38,7 @@ func messageLine(c Codec, message []byte) string {
 func TestMessagesMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
-		request := c.AppendAsk(nil, asked)
+		request := c.AppendRequest(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Name != "disk" || r.Interval != 10 || r.Issued != 1795236429 || r.Key() != "disk" {
 			t.Fatalf("%s: %v %+v", name, err, r)
@@ -59,7 +59,7 @@ func TestMessagesMatchGoldenBytes(t *testing.T) {
 func TestBackendReadsEventsOfAgents(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
-		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(t)
+		r := testenv.Value(c.ParseRequest(c.AppendRequest(nil, asked)))(t)
 		result.Check = r.Check
 		var s ReceivedEvent
 		if err := c.ReadEvent(c.AppendEvent(nil, result), &s); err != nil {
@@ -136,19 +136,19 @@ func TestCheckNumbersAreUnique(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	asked, alive, result := sampleMessages()
 	for _, c := range codecs() {
-		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
+		r := testenv.Value(c.ParseRequest(c.AppendRequest(nil, asked)))(f)
 		result.Check = r.Check
-		f.Add(c.AppendAsk(NewMessage(TypeCheckRequest)[14:], asked))
+		f.Add(c.AppendRequest(NewMessage(TypeCheckRequest)[14:], asked))
 		secret := *asked
 		secret.Secrets = []string{"A=1", "B=", "no sign"}
-		f.Add(c.AppendAsk([]byte(TypeCheckRequest+"\n"), &secret))
+		f.Add(c.AppendRequest([]byte(TypeCheckRequest+"\n"), &secret))
 		f.Add(c.AppendConfig([]byte(TypeEntityConfig+"\n"), &Config{Name: "web", Subscriptions: []string{"a"}}))
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
 		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))
 	}
 	for _, c := range codecs() {
 		asked, result := sampleHooksAndAssets()
-		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
+		r := testenv.Value(c.ParseRequest(c.AppendRequest(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
 	}
@@ -220,7 +220,7 @@ func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := sampleMessages()
 	for name, c := range codecs() {
 		b.Run(name, func(b *testing.B) {
-			r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(b)
+			r := testenv.Value(c.ParseRequest(c.AppendRequest(nil, asked)))(b)
 			result.Check = r.Check
 			body := c.AppendEvent(nil, result)
 			var s ReceivedEvent
@@ -233,25 +233,25 @@ func BenchmarkReadEvent(b *testing.B) {
 	}
 }
 
-// TestFieldTablesAscend expects the tables of message fields to be sorted by tag, because decoding needs the order.
-func TestFieldTablesAscend(t *testing.T) {
-	assertAscending(t, metaFields)
-	assertAscending(t, requestFields)
-	assertAscending(t, configFields)
-	assertAscending(t, receivedFields)
-	assertAscending(t, receivedEntityFields)
-	assertAscending(t, receivedCheckFields)
-	assertAscending(t, ruleFields)
-	assertAscending(t, hookResultFields)
-	assertAscending(t, pointFields)
-	assertAscending(t, metricsFields)
-	assertAscending(t, machineFields)
-	assertAscending(t, machineMetaFields)
-	assertAscending(t, systemFields)
+// TestFieldTablesAreSorted expects the tables of message fields to be sorted by tag, because decoding needs the order.
+func TestFieldTablesAreSorted(t *testing.T) {
+	assertSorted(t, metaFields)
+	assertSorted(t, requestFields)
+	assertSorted(t, configFields)
+	assertSorted(t, receivedFields)
+	assertSorted(t, receivedEntityFields)
+	assertSorted(t, receivedCheckFields)
+	assertSorted(t, ruleFields)
+	assertSorted(t, hookResultFields)
+	assertSorted(t, pointFields)
+	assertSorted(t, metricsFields)
+	assertSorted(t, machineFields)
+	assertSorted(t, machineMetaFields)
+	assertSorted(t, systemFields)
 }
 
-// assertAscending fails the test if the fields of a table are not sorted by tag.
-func assertAscending[T any](t *testing.T, fields []field[T]) {
+// assertSorted fails the test if the fields of a table are not sorted by tag.
+func assertSorted[T any](t *testing.T, fields []field[T]) {
 	t.Helper()
 	if !slices.IsSortedFunc(fields, func(a, b field[T]) int { return cmp.Compare(a.tag, b.tag) }) {
 		t.Errorf("table of %T", fields)
@@ -259,7 +259,7 @@ func assertAscending[T any](t *testing.T, fields []field[T]) {
 }
 
 // sampleHooksAndAssets returns a request with hooks and assets, and its result with hooks and metrics.
-func sampleHooksAndAssets() (asked *Ask, result *Event) {
+func sampleHooksAndAssets() (asked *CheckRequest, result *Event) {
 	asked, _, result = sampleMessages()
 	asked.Hooks = []Hook{
 		{Name: "ps", When: []string{"critical", "127"}, Command: "ps aux", Timeout: 10},
@@ -277,7 +277,7 @@ func sampleHooksAndAssets() (asked *Ask, result *Event) {
 func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, result := sampleHooksAndAssets()
-		request := c.AppendAsk(nil, asked)
+		request := c.AppendRequest(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Issued != asked.Issued {
 			t.Fatalf("%s: %v %+v", name, err, r)
@@ -332,7 +332,7 @@ func TestRequestSecretsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, _, result := sampleMessages()
 		asked.Secrets = []string{"DB_PASSWORD=it's \"<quoted>\" = ü", "TOKEN=two\nlines"}
-		request := c.AppendAsk(nil, asked)
+		request := c.AppendRequest(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Name != "disk" || r.Issued != asked.Issued || !reflect.DeepEqual(r.Secrets, asked.Secrets) {
 			t.Fatalf("%s: %v %+v", name, err, r)
@@ -343,7 +343,7 @@ func TestRequestSecretsMatchGoldenBytes(t *testing.T) {
 		}
 		bare := *asked
 		bare.Secrets = nil
-		if in := c.AppendStable(nil, asked); !bytes.Equal(in, c.AppendStable(nil, &bare)) {
+		if in := c.AppendConstantPart(nil, asked); !bytes.Equal(in, c.AppendConstantPart(nil, &bare)) {
 			t.Errorf("%s: the stable part of a check_request has secrets", name)
 		}
 		testenv.Golden(t, "testdata/secrets."+name, messageLine(c, request))

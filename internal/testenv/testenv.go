@@ -67,8 +67,8 @@ func Plugin(t testing.TB, name string) string {
 	return Program(t, name, "monitoring-plugins-basic", "/usr/lib/nagios/plugins", "/usr/lib64/nagios/plugins")
 }
 
-// Root skips tests that need root, unless the user is root on Linux.
-func Root(t testing.TB) {
+// SkipUnlessRoot skips tests that need root, unless the user is root on Linux.
+func SkipUnlessRoot(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		Skip(t, "it needs root on Linux", "sudo make check")
@@ -106,7 +106,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Value turns the result of a call into a function that returns the value, or ends the test. Use it as
+// Value returns a function that returns the value of a call, or ends the test on an error. Use it as
 // testenv.Value(os.Open(name))(t).
 func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

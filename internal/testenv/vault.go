@@ -190,7 +190,7 @@ func (b *Bao) Start() {
 	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
 	NoError(b.t, b.cmd.Start())
 	Until(b.t, "OpenBao answers", func() bool {
-		status, _, err := b.ask("GET", "sys/seal-status", "", "", nil)
+		status, _, err := b.request("GET", "sys/seal-status", "", "", nil)
 		return err == nil && status == http.StatusOK
 	})
 }
@@ -216,7 +216,7 @@ func (b *Bao) Unseal() {
 	b.t.Helper()
 	b.MustRequest("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
 	Until(b.t, "OpenBao is unsealed", func() bool {
-		status, _, err := b.ask("GET", "sys/health", "", "", nil)
+		status, _, err := b.request("GET", "sys/health", "", "", nil)
 		return err == nil && status == http.StatusOK
 	})
 }
@@ -239,7 +239,7 @@ func (b *Bao) Token(namespace, ttl string) string {
 // MustRequest sends an API request with the root token, and ends the test if OpenBao refuses the request.
 func (b *Bao) MustRequest(method, path, namespace string, in, out any) {
 	b.t.Helper()
-	status, text, err := b.ask(method, path, namespace, b.Root, in)
+	status, text, err := b.request(method, path, namespace, b.Root, in)
 	if err != nil || status > 299 {
 		b.t.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
 	}
@@ -250,8 +250,8 @@ func (b *Bao) MustRequest(method, path, namespace string, in, out any) {
 	}
 }
 
-// ask sends an API request to OpenBao, and returns status, body and error.
-func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, error) {
+// request sends an API request to OpenBao, and returns status, body and error.
+func (b *Bao) request(method, path, namespace, token string, in any) (int, string, error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)

@@ -87,7 +87,8 @@ func (b *Extractor) Run(ctx context.Context) error {
 // ArchiveArrived extracts assets whose archives were missing until an upload. It is called after an upload.
 func (b *Extractor) ArchiveArrived() { b.cache.RetryNow() }
 
-// Apply stores changed Assets, and the Assets that changed Filters and Mutators use. It ignores other kinds.
+// Apply updates the Extractor's Assets, and its list of Assets per Filter and Mutator, from changed resources.
+// It ignores other kinds.
 func (b *Extractor) Apply(list []route.Declaration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +96,7 @@ func (b *Extractor) Apply(list []route.Declaration) {
 		switch spec := d.Spec.(type) {
 		case *model.AssetSpec:
 			b.assets[d.Name] = spec
-			b.requestNamedArchives()
+			b.requestUsedArchives()
 			b.opts.Ready() // an Asset that the message names may have arrived
 		case *model.FilterSpec:
 			b.recordUsedAssets(assetUser{"Filter", d.Name}, spec.Assets)
@@ -118,7 +119,7 @@ func (b *Extractor) recordUsedAssets(who assetUser, assets []string) {
 		b.users[who] = append(b.users[who], model.QualifyRef(who.name.Namespace, ref))
 	}
 	if before+len(assets) > 0 {
-		b.requestNamedArchives()
+		b.requestUsedArchives()
 	}
 }
 
@@ -128,12 +129,12 @@ func (b *Extractor) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.named = handlers
-	b.requestNamedArchives()
+	b.requestUsedArchives()
 }
 
-// requestNamedArchives asks for the extraction of all archives that handlers, filters and mutators use. Handlers,
+// requestUsedArchives asks for the extraction of all archives that handlers, filters and mutators use. Handlers,
 // filters and mutators use these archives. The caller holds the lock.
-func (b *Extractor) requestNamedArchives() {
+func (b *Extractor) requestUsedArchives() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
 		for _, ref := range list {
@@ -142,7 +143,7 @@ func (b *Extractor) requestNamedArchives() {
 			}
 		}
 	}
-	b.cache.Want(sums)
+	b.cache.SetNeeded(sums)
 }
 
 // archiveSum returns the SHA-512 of an asset's archive that suits the server's machine.
@@ -184,7 +185,7 @@ func (b *Extractor) UseAssets(ctx context.Context, refs []string) (list []model.
 			done()
 			return nil, nil, err
 		}
-		dir, end, err := b.cache.Use(ctx, sum)
+		dir, end, err := b.cache.Acquire(ctx, sum)
 		if err != nil {
 			done()
 			return nil, nil, model.Errorf(model.Unavailable, "this server has no archive of asset %s: %w", ref, err)
@@ -232,7 +233,7 @@ func (b *Extractor) Scripts(refs []string, known string) (list []filter.Library,
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	for i, ref := range refs {
-		dir, done, err := b.cache.Use(now, sums[i])
+		dir, done, err := b.cache.Acquire(now, sums[i])
 		if err != nil {
 			return nil, "", model.Errorf(model.Unavailable, "this server has no archive of asset %s: %w", ref, err)
 		}

@@ -153,7 +153,7 @@ func (c *compiler) argument(n *node, i int) string {
 type historyCall struct {
 	*compiler
 	node   *node
-	spec   spec
+	spec   windowSpec
 	period string // as written
 	key    string // /host/key, for reasons
 }
@@ -174,7 +174,7 @@ func (c *compiler) historyArguments(n *node, most int, types ...item.Type) *hist
 		c.fail(&n.args[most], "%s has at most %d arguments", n.name, most)
 	}
 	h := &historyCall{compiler: c, node: n, key: "/" + host + "/" + key}
-	h.spec = spec{position: position, itemType: t}
+	h.spec = windowSpec{position: position, itemType: t}
 	if len(n.args) > 1 {
 		h.period = c.argument(n, 1)
 		var problem string
@@ -204,9 +204,9 @@ func (h *historyCall) requirePeriod() *historyCall {
 	return h
 }
 
-// window makes the program store values for a function call, and returns the index of the window. It takes an equal
-// window of the program if there is one. extra names the parameters of load.
-func (h *historyCall) window(sh shape, o operation, extra string) int {
+// addWindow adds a window (stored values of one function call) to the program, and returns its index. It takes
+// an equal window of the program if there is one. extra names the parameters of load.
+func (h *historyCall) addWindow(sh structure, o operation, extra string) int {
 	s := &h.spec
 	s.shape, s.op = sh, o
 	if sh == deque && (s.period.count > 0 || len(s.period.shift) > 0) {
@@ -227,7 +227,7 @@ func (h *historyCall) window(sh shape, o operation, extra string) int {
 }
 
 // loadNumber returns the function that encodes a number as 64 bits, for storage in a window.
-func loadNumber(t item.Type) func(item.Value) (uint64, usage) {
+func loadNumber(t item.Type) func(item.Value) (uint64, effect) {
 	if t == item.Float {
 		return loadFloat
 	}

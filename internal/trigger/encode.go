@@ -11,9 +11,9 @@ const stateVersion = 1
 
 var errState = errors.New("the state of a trigger's windows is damaged, or belongs to another expression")
 
-// Append appends the encoded windows to b. A window has the stored values of one function call. The layout: version,
-// flags, since, now, number of windows; for each: front, inside, size, back, its weight, end, grain, lost, newest, and
-// the entries with the differences of their times.
+// Append appends the encoded windows (stored values of function calls) to b. A window has the stored values of
+// one function call. The layout: version, flags, since, now, number of windows; for each: front, inside, size,
+// back, its weight, end, grain, lost, newest, and the entries with the differences of their times.
 func (w *Windows) Append(b []byte) []byte {
 	b = append(b, stateVersion)
 	var flags byte
@@ -30,7 +30,7 @@ func (w *Windows) Append(b []byte) []byte {
 	return b
 }
 
-// append appends one encoded window to b.
+// append appends the encoded window (stored values of one function call) to b.
 func (w *window) append(b []byte) []byte {
 	var flags byte
 	if w.weights != nil {
@@ -65,7 +65,7 @@ func (w *window) append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes windows of the program, and returns the bytes after the windows.
+// Decode decodes the program's windows (stored values), and returns the bytes after the windows.
 func (p *Program) Decode(b []byte) (w *Windows, rest []byte, err error) {
 	d := &decoder{b: b}
 	if d.byte() != stateVersion {
@@ -142,7 +142,7 @@ func (d *decoder) count(bound int) int {
 }
 
 // window decodes the stored values of one function call, and checks that the values suit its description.
-func (d *decoder) window(w *window, s *spec) {
+func (d *decoder) window(w *window, s *windowSpec) {
 	flags := d.byte()
 	w.front, w.frontLen, w.size = d.count(len(d.b)), d.count(len(d.b)), d.count(len(d.b))
 	w.back, w.backWeight = bits.ReverseBytes64(d.unsigned()), uint32(d.unsigned())

@@ -29,7 +29,7 @@ func compileForecast(c *compiler, n *node) evaluator {
 	if !slices.Contains([]string{"", "value", "max", "min", "delta", "avg"}, mode) {
 		c.fail(n, "the mode of forecast is value, max, min, delta or avg")
 	}
-	return h.points(0, func(_ *Windows, points []point) operand {
+	return h.compileOverPoints(0, func(_ *Windows, points []point) operand {
 		f := curve
 		if len(points) == 0 || !f.fit(points) {
 			return ofFloat(-1)

@@ -32,7 +32,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := p.New(start)
+		w := p.NewWindows(start)
 		for i, v := range []any{1.5, 2, "a", "b", 1, 3.0} {
 			for j := range 3 {
 				p.Add(w, i, item.Sample{At: start + int64(j)*int64(time.Minute), Value: valueOf(v)})
@@ -72,7 +72,7 @@ func FuzzDecode(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	w := p.New(start)
+	w := p.NewWindows(start)
 	f.Add(w.Append(nil))
 	for i, v := range []any{1.5, 2, "a", "b", 1, 3.0} {
 		for j := range 5 {

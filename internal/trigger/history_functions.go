@@ -23,16 +23,16 @@ var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"stddevpop": compileStatistic, "stddevsamp": compileStatistic, "varpop": compileStatistic, "varsamp": compileStatistic,
 	"trendavg": compileTrend, "trendcount": compileTrend, "trendmax": compileTrend, "trendmin": compileTrend, "trendsum": compileTrend,
 	"baselinewma": compileBaseline, "baselinedev": compileBaseline,
-	"trendstl": refuse("the decomposition into seasons is not computed; use baselinedev"),
+	"trendstl": unsupported("the decomposition into seasons is not computed; use baselinedev"),
 	// Values of items are text or number: they carry no fields of the Windows event log.
-	"logeventid":  refuse("an item keeps the text of a log line only; use find on the text"),
-	"logseverity": refuse("an item keeps the text of a log line only; use find on the text"),
-	"logsource":   refuse("an item keeps the text of a log line only; use find on the text"),
+	"logeventid":  unsupported("an item keeps the text of a log line only; use find on the text"),
+	"logseverity": unsupported("an item keeps the text of a log line only; use find on the text"),
+	"logsource":   unsupported("an item keeps the text of a log line only; use find on the text"),
 }
 
-// refuse returns a compile function that always fails, for a Zabbix function missing in Muster. Compilation fails with
-// the given problem.
-func refuse(problem string) func(c *compiler, n *node) evaluator {
+// unsupported returns a compile function that always fails, for a Zabbix function without support in Muster.
+// Compilation fails with the given problem.
+func unsupported(problem string) func(c *compiler, n *node) evaluator {
 	return func(c *compiler, n *node) evaluator {
 		c.fail(n, "%s: %s", n.name, problem)
 		return nil
@@ -40,7 +40,7 @@ func refuse(problem string) func(c *compiler, n *node) evaluator {
 }
 
 // loadFloat converts a numeric value to the bits of a float. A text does not count.
-func loadFloat(v item.Value) (uint64, usage) {
+func loadFloat(v item.Value) (uint64, effect) {
 	if v.Kind() == item.TextValue {
 		return 0, skip
 	}
@@ -48,7 +48,7 @@ func loadFloat(v item.Value) (uint64, usage) {
 }
 
 // loadUnsigned converts a numeric value to an unsigned integer. A negative number or a text does not count.
-func loadUnsigned(v item.Value) (uint64, usage) {
+func loadUnsigned(v item.Value) (uint64, effect) {
 	switch v.Kind() {
 	case item.UnsignedValue:
 		return v.Unsigned(), use
@@ -60,24 +60,24 @@ func loadUnsigned(v item.Value) (uint64, usage) {
 	return 0, skip
 }
 
-// loadText tells the window to store a value as text. The window stores the value's text in place of bits.
-func loadText(item.Value) (uint64, usage) { return 0, use }
+// loadText makes the window store a value as text. The window stores the value's text in place of bits.
+func loadText(item.Value) (uint64, effect) { return 0, use }
 
 // loadHash stores the hash of a text instead of the text, for functions that only compare texts.
-func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
+func loadHash(v item.Value) (uint64, effect) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne returns 1 for each value, because its function only counts values.
-func loadOne(item.Value) (uint64, usage) { return 1, use }
+// loadOne returns 1 for each value, for functions that only count values.
+func loadOne(item.Value) (uint64, effect) { return 1, use }
 
-// keepAsIs makes the window store whole texts instead of numbers, for an item with texts.
-func (h *historyCall) keepAsIs() {
+// storeTexts makes the window store whole texts instead of numbers, for an item with texts.
+func (h *historyCall) storeTexts() {
 	if !h.isNumeric() {
 		h.spec.texts, h.spec.load = true, loadText
 	}
 }
 
 // read returns the value of a stored entry as an operand.
-func (s *spec) read(w *window, rank int) operand {
+func (s *windowSpec) read(w *window, rank int) operand {
 	switch {
 	case s.texts:
 		return ofText(w.text(rank))
@@ -88,34 +88,34 @@ func (s *spec) read(w *window, rank int) operand {
 }
 
 // float returns the value of a stored entry as a float.
-func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
+func (s *windowSpec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
-// order compares a stored value with the value before, and returns -1, 0 or 1. The result is -1, 0 or 1.
-func (s *spec) order(w *window, rank int) int {
+// compareWithPrevious compares a stored value with the value before, and returns -1, 0 or 1. The result is -1, 0 or 1.
+func (s *windowSpec) compareWithPrevious(w *window, rank int) int {
 	value, previous := s.read(w, rank), s.read(w, rank-1)
 	return compare(&value, &previous)
 }
 
-// noValue returns the unknown result of a function whose period has no values.
-func (h *historyCall) noValue() operand {
+// unknownWithoutValues returns the unknown result of a function whose period has no values.
+func (h *historyCall) unknownWithoutValues() operand {
 	if h.period == "" {
-		return unknownFor("no value of " + h.key + " yet")
+		return unknownBecause("no value of " + h.key + " yet")
 	}
-	return unknownFor("no value of " + h.key + " in " + h.period)
+	return unknownBecause("no value of " + h.key + " in " + h.period)
 }
 
-// recent makes the window store only the newest values, as many as the function needs. The number is count, or N for a
-// period #N.
-func (h *historyCall) recent(count int32) *historyCall {
+// storeNewest makes the window store only the newest values, as many as the function needs. The number is
+// count, or N for a period #N.
+func (h *historyCall) storeNewest(count int32) *historyCall {
 	p := &h.spec.period
 	if p.count == 0 {
 		p.count = count
 	}
 	p.span, p.month = 0, 0
 	if p.count == 1 {
-		h.spec.grain = grainOf(p)
+		h.spec.grain = slotLength(p)
 	}
-	if h.keepAsIs(); h.spec.texts && p.count > maxTexts {
+	if h.storeTexts(); h.spec.texts && p.count > maxTexts {
 		h.fail(h.node, "%s keeps at most #%d texts", h.node.name, maxTexts)
 	}
 	return h
@@ -124,13 +124,13 @@ func (h *historyCall) recent(count int32) *historyCall {
 // compileLast compiles last and lastclock, the most recent value and its time. They may also read the n-th most recent
 // value.
 func compileLast(c *compiler, n *node) evaluator {
-	h := c.historyArguments(n, 2).recent(1)
+	h := c.historyArguments(n, 2).storeNewest(1)
 	count := int(h.spec.period.count)
-	few := h.noValue()
+	few := h.unknownWithoutValues()
 	if count > 1 {
-		few = unknownFor(fmt.Sprintf("fewer than %d values of %s", count, h.key))
+		few = unknownBecause(fmt.Sprintf("fewer than %d values of %s", count, h.key))
 	}
-	i := h.window(values, keepLast, "")
+	i := h.addWindow(values, keepLast, "")
 	s, clock := h.program.spec(i), n.name == "lastclock"
 	return func(w *Windows) operand {
 		v := &w.list[i]
@@ -146,7 +146,7 @@ func compileLast(c *compiler, n *node) evaluator {
 
 // spec returns a copy of the description of a window (stored values of one function call), by index. A pointer to the
 // original would become invalid when further windows are added.
-func (p *Program) spec(i int) *spec {
+func (p *Program) spec(i int) *windowSpec {
 	s := p.specs[i]
 	return &s
 }
@@ -157,8 +157,8 @@ func compileFirst(c *compiler, n *node) evaluator {
 	if h.spec.period.span == 0 {
 		c.fail(n, "%s needs a time as its period: %s(//key,5m)", n.name, n.name)
 	}
-	h.keepAsIs()
-	i, empty := h.all(keepFirst, ""), h.noValue()
+	h.storeTexts()
+	i, empty := h.storeAll(keepFirst, ""), h.unknownWithoutValues()
 	s, clock := h.program.spec(i), n.name == "firstclock"
 	return func(w *Windows) operand {
 		v := &w.list[i]
@@ -172,19 +172,19 @@ func compileFirst(c *compiler, n *node) evaluator {
 	}
 }
 
-// all requests that the server stores each value of the call's period, and returns the window's index. A first value
-// is found again in entries of the period's grain.
-func (h *historyCall) all(o operation, extra string) int {
+// storeAll makes the window store each value of the call's period, and returns the window's index. A first
+// value is found again in entries of the period's grain.
+func (h *historyCall) storeAll(o operation, extra string) int {
 	if o == keepFirst {
-		h.spec.grain = grainOf(&h.spec.period)
+		h.spec.grain = slotLength(&h.spec.period)
 	}
-	return h.window(values, o, extra)
+	return h.addWindow(values, o, extra)
 }
 
 // compileChange compiles change, the difference between the last two values.
 func compileChange(c *compiler, n *node) evaluator {
-	h := c.historyArguments(n, 1).recent(2)
-	i, few := h.window(values, keepLast, ""), unknownFor("fewer than 2 values of "+h.key)
+	h := c.historyArguments(n, 1).storeNewest(2)
+	i, few := h.addWindow(values, keepLast, ""), unknownBecause("fewer than 2 values of "+h.key)
 	s := h.program.spec(i)
 	return func(w *Windows) operand {
 		v := &w.list[i]
@@ -206,13 +206,13 @@ func compileChange(c *compiler, n *node) evaluator {
 
 // compileBitand compiles bitand over an item, the last value masked with a number.
 func compileBitand(c *compiler, n *node) evaluator {
-	h := c.historyArguments(n, 3, item.Unsigned, item.Boolean).recent(1)
+	h := c.historyArguments(n, 3, item.Unsigned, item.Boolean).storeNewest(1)
 	mask, err := strconv.ParseUint(h.argument(n, 2), 10, 64)
 	if err != nil {
 		c.fail(n, "bitand needs a whole number as the third argument: bitand(//key,,12)")
 	}
-	count, empty := int(h.spec.period.count), h.noValue()
-	i := h.window(values, keepLast, "")
+	count, empty := int(h.spec.period.count), h.unknownWithoutValues()
+	i := h.addWindow(values, keepLast, "")
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		if v.frontLen < count {
@@ -230,8 +230,8 @@ func compileFuzzytime(c *compiler, n *node) evaluator {
 	if span == 0 || len(h.spec.period.shift) > 0 {
 		c.fail(n, "fuzzytime needs a time: fuzzytime(//key,60s)")
 	}
-	h.recent(1)
-	i, empty := h.window(values, keepLast, ""), h.noValue()
+	h.storeNewest(1)
+	i, empty := h.addWindow(values, keepLast, ""), h.unknownWithoutValues()
 	s := h.program.spec(i)
 	return func(w *Windows) operand {
 		v := &w.list[i]
@@ -244,7 +244,7 @@ func compileFuzzytime(c *compiler, n *node) evaluator {
 }
 
 var aggregates = map[string]struct {
-	shape           shape
+	shape           structure
 	float, unsigned operation
 }{
 	"min": {deque, minFloat, minUnsigned}, "max": {deque, maxFloat, maxUnsigned},
@@ -254,7 +254,7 @@ var aggregates = map[string]struct {
 // compileAggregate compiles min, max, sum and avg over the values of a period.
 func compileAggregate(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...).requirePeriod()
-	h.spec.grain = grainOf(&h.spec.period)
+	h.spec.grain = slotLength(&h.spec.period)
 	if h.spec.period.count > 0 {
 		h.spec.grain = 0
 	}
@@ -271,7 +271,7 @@ func (h *historyCall) aggregate(name string) evaluator {
 	if name == "avg" {
 		h.spec.load = loadFloat
 	}
-	i, empty := h.window(a.shape, o, name[:1]), h.noValue()
+	i, empty := h.addWindow(a.shape, o, name[:1]), h.unknownWithoutValues()
 	s := h.program.spec(i)
 	float := h.isFloat() || o == sumFloat
 	return func(w *Windows) operand {
@@ -306,7 +306,7 @@ func compileCount(c *compiler, n *node) evaluator {
 		p.count = 1
 	}
 	operator, pattern := h.argument(n, 2), h.argument(n, 3)
-	match := func(item.Value) usage { return use }
+	match := func(item.Value) effect { return use }
 	if operator != "" || pattern != "" || n.name == "find" {
 		var problem string
 		if match, problem = compileMatch(h.spec.itemType, operator, pattern); problem != "" {
@@ -323,14 +323,14 @@ func compileCount(c *compiler, n *node) evaluator {
 		if counted && (operator != "" || pattern != "") {
 			c.fail(n, "countunique with a pattern needs a time as its period: countunique(//key,5m,...)")
 		}
-		h.spec.load = func(v item.Value) (uint64, usage) {
+		h.spec.load = func(v item.Value) (uint64, effect) {
 			bits, u := load(v)
 			if u == use {
 				u = match(v)
 			}
 			return bits, u
 		}
-		i, truncated := h.all(keepLast, extra), h.truncated()
+		i, truncated := h.storeAll(keepLast, extra), h.truncated()
 		return func(w *Windows) operand {
 			v := &w.list[i]
 			switch {
@@ -347,7 +347,7 @@ func compileCount(c *compiler, n *node) evaluator {
 		}
 	}
 	// A period of time keeps the values that match; #5 keeps whether each of the last values does.
-	h.spec.load = func(v item.Value) (uint64, usage) {
+	h.spec.load = func(v item.Value) (uint64, effect) {
 		switch u := match(v); {
 		case u == use:
 			return 1, use
@@ -358,9 +358,9 @@ func compileCount(c *compiler, n *node) evaluator {
 		}
 	}
 	if !counted {
-		h.spec.grain = grainOf(&h.spec.period)
+		h.spec.grain = slotLength(&h.spec.period)
 	}
-	i, empty, find := h.window(stacks, sumUnsigned, extra), h.noValue(), n.name == "find"
+	i, empty, find := h.addWindow(stacks, sumUnsigned, extra), h.unknownWithoutValues(), n.name == "find"
 	begin := h.program.spec(i).startOfEntries
 	return func(w *Windows) operand {
 		v := &w.list[i]
@@ -377,12 +377,12 @@ func compileCount(c *compiler, n *node) evaluator {
 	}
 }
 
-var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxValues))
+var tooMany = unknownBecause(fmt.Sprintf("the period has more than %d values", maxValues))
 
-var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
+var tooSlow = unknownBecause("a value in the period takes the regular expression longer than " + matchLimit.String())
 
 // startOfEntries returns the time after which the stored values count for the function.
-func (s *spec) startOfEntries(v *window) int64 {
+func (s *windowSpec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:
 		return s.period.startOf(v.end)
@@ -408,8 +408,8 @@ func compileChangecount(c *compiler, n *node) evaluator {
 	if !h.isNumeric() {
 		h.spec.load = loadHash
 	}
-	i, truncated := h.all(keepLast, "hash"), h.truncated()
-	s, few := h.program.spec(i), unknownFor("fewer than 2 values of "+h.key+" in "+h.period)
+	i, truncated := h.storeAll(keepLast, "hash"), h.truncated()
+	s, few := h.program.spec(i), unknownBecause("fewer than 2 values of "+h.key+" in "+h.period)
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
@@ -420,7 +420,7 @@ func compileChangecount(c *compiler, n *node) evaluator {
 		}
 		var changes uint64
 		for rank := 1; rank < v.frontLen; rank++ {
-			order := s.order(v, rank)
+			order := s.compareWithPrevious(v, rank)
 			if order != 0 && (mode != "inc" || order > 0) && (mode != "dec" || order < 0) {
 				changes++
 			}
@@ -436,8 +436,8 @@ func compileMonotone(c *compiler, n *node) evaluator {
 	if mode != "" && mode != "weak" && mode != "strict" {
 		c.fail(n, "the third argument of %s is weak or strict", n.name)
 	}
-	i, truncated := h.all(keepLast, ""), h.truncated()
-	s, empty, falling := h.program.spec(i), h.noValue(), n.name == "monodec"
+	i, truncated := h.storeAll(keepLast, ""), h.truncated()
+	s, empty, falling := h.program.spec(i), h.unknownWithoutValues(), n.name == "monodec"
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
@@ -447,7 +447,7 @@ func compileMonotone(c *compiler, n *node) evaluator {
 			return tooMany
 		}
 		for rank := 1; rank < v.frontLen; rank++ {
-			order := s.order(v, rank)
+			order := s.compareWithPrevious(v, rank)
 			if falling {
 				order = -order
 			}
@@ -471,9 +471,9 @@ func compileNodata(c *compiler, n *node) evaluator {
 		c.fail(n, "the third argument of nodata is strict")
 	}
 	h.spec.period = period{count: 1, zone: c.scope.Zone}
-	h.spec.load = func(item.Value) (uint64, usage) { return 0, skip } // the window notes the time of the newest value by itself
-	i := h.window(values, keepLast, "nodata")
-	young := unknownFor("no value of " + h.key + " yet, and its period of " + h.period + " has not passed")
+	h.spec.load = func(item.Value) (uint64, effect) { return 0, skip } // the window notes the time of the newest value by itself
+	i := h.addWindow(values, keepLast, "nodata")
+	young := unknownBecause("no value of " + h.key + " yet, and its period of " + h.period + " has not passed")
 	h.program.timers = append(h.program.timers, func(w *Windows) int64 {
 		if at := w.list[i].newest + int64(span); at > w.now {
 			return at

@@ -84,7 +84,7 @@ func (c *compiler) aggregate(n *node) evaluator {
 	case s.period.span > maxForeach:
 		c.fail(&each.args[1], "the period is longer than 31d")
 	}
-	match := func(item.Value) usage { return use }
+	match := func(item.Value) effect { return use }
 	if operator, pattern := c.argument(n, 1), c.argument(n, 2); operator != "" || pattern != "" {
 		var problem string
 		if match, problem = compileMatch(item.Float, operator, pattern); problem != "" {
@@ -102,7 +102,7 @@ func (c *compiler) aggregate(n *node) evaluator {
 			}
 		}
 		if len(points) == 0 && !counts {
-			return unknownFor("no item " + s.Key + " of the nodes has values")
+			return unknownBecause("no item " + s.Key + " of the nodes has values")
 		}
 		return ofFloat(compute(points)).number()
 	}
@@ -160,9 +160,9 @@ func (s *Selection) Period(now int64) (from, to int64) {
 	return s.period.startOf(to), to
 }
 
-// Fold computes one value from an item's values in the period, such as the last or the average. The values are ordered
+// Reduce computes one value from an item's values in the period, such as the last or the average. The values are ordered
 // by time. It returns false if the item has no value.
-func (s *Selection) Fold(values []float64) (float64, bool) {
+func (s *Selection) Reduce(values []float64) (float64, bool) {
 	switch {
 	case s.Function == "exists":
 		return 1, true
@@ -188,7 +188,7 @@ func (p *Program) Selections() []Selection { return p.groups }
 // Aggregate evaluates a program once, over given lists of values from items of several nodes. values has a list for
 // each selection, with a value for each item.
 func (p *Program) Aggregate(values [][]float64, now int64) (item.Value, error) {
-	w := p.New(now)
+	w := p.NewWindows(now)
 	w.groups = values
 	return p.Value(w, now)
 }

@@ -39,8 +39,8 @@ func TestAggregates(t *testing.T) {
 	}
 }
 
-// TestAggregatesAreRefused compiles invalid formulas over items of several nodes, and expects an error for each.
-func TestAggregatesAreRefused(t *testing.T) {
+// TestInvalidAggregatesAreRefused compiles invalid formulas over items of several nodes, and expects an error for each.
+func TestInvalidAggregatesAreRefused(t *testing.T) {
 	items := []model.Item{{Key: "load"}}
 	for formula, reason := range map[string]string{
 		`last(//load)+avg(last_foreach(/*/load))`: "mixes items",
@@ -64,8 +64,8 @@ func TestAggregatesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSelection tests which items over several nodes a selection accepts, by key, group, tag and period. A selection
-// names items of several nodes.
+// TestSelection checks which items of several nodes a selection accepts, by key, group, tag and period. A
+// selection names items of several nodes.
 func TestSelection(t *testing.T) {
 	p, err := CompileFormula(nil, `sum(max_foreach(/*/vfs.fs.size[*,"used"]?[(group="web" or group="db") and tag<>"env:test"],1h:now-1h))`, nil)
 	if err != nil {
@@ -89,10 +89,10 @@ func TestSelection(t *testing.T) {
 	if from, to := s.Period(3 * hour); from != hour || to != 2*hour {
 		t.Errorf("period (%d, %d]", from, to)
 	}
-	if f, ok := s.Fold([]float64{1, 3, 2}); f != 3 || !ok {
+	if f, ok := s.Reduce([]float64{1, 3, 2}); f != 3 || !ok {
 		t.Errorf("max = %v, %t", f, ok)
 	}
-	if _, ok := s.Fold(nil); ok {
+	if _, ok := s.Reduce(nil); ok {
 		t.Error("an item without values has a value")
 	}
 }
@@ -104,7 +104,7 @@ func TestFormula(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := p.New(start)
+	w := p.NewWindows(start)
 	p.Add(w, 0, item.Sample{At: start, Value: item.FromFloat(8)})
 	if _, err := p.Value(w, start); err == nil {
 		t.Error("a formula has a value before all its items have one")

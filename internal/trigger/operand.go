@@ -25,8 +25,8 @@ func ofUnsigned(n uint64) operand { return operand{Value: item.FromUnsigned(n)} 
 // ofText makes an operand of a text.
 func ofText(s string) operand { return operand{Value: item.FromText(s)} }
 
-// unknownFor returns an unknown operand, which has a reason instead of a value.
-func unknownFor(reason string) operand { return operand{reason: reason} }
+// unknownBecause returns an unknown operand, which has a reason instead of a value.
+func unknownBecause(reason string) operand { return operand{reason: reason} }
 
 // ofBool makes an operand of a truth value, 1 for true and 0 for false.
 func ofBool(b bool) operand {
@@ -50,15 +50,15 @@ func (o operand) number() operand {
 		}
 		v, ok := parseNumber(text)
 		if !ok {
-			return unknownFor("cannot use the text " + quote(o.String()) + " as a number")
+			return unknownBecause("cannot use the text " + quote(o.String()) + " as a number")
 		}
 		if negative {
 			return ofFloat(-v.Float())
 		}
 		return ofValue(v)
 	case item.FloatValue:
-		if !finite(o.Float()) {
-			return unknownFor("the result is infinite or not a number")
+		if !isFinite(o.Float()) {
+			return unknownBecause("the result is infinite or not a number")
 		}
 	}
 	return o
@@ -66,11 +66,11 @@ func (o operand) number() operand {
 
 // isNumber reports whether an operand is a finite number already.
 func (o *operand) isNumber() bool {
-	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
+	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && isFinite(o.Float())
 }
 
-// finite reports whether a float is neither infinite nor NaN.
-func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
+// isFinite reports whether a float is neither infinite nor NaN.
+func isFinite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 
 // epsilon is the largest difference between two floats that count as equal.
 const epsilon = 0x1p-52
@@ -189,7 +189,7 @@ func calculate(operator string, a, b *operand) operand {
 		return ofFloat(a.Float() * b.Float()).number()
 	}
 	if b.isZero() {
-		return unknownFor("division by zero")
+		return unknownBecause("division by zero")
 	}
 	return ofFloat(a.Float() / b.Float()).number()
 }

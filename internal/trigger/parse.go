@@ -29,7 +29,7 @@ func ReplaceHosts(expression string, replace func(host string) (string, error)) 
 	}
 	var out strings.Builder
 	at := 0
-	for _, n := range e.root.items(nil) {
+	for _, n := range e.root.appendItems(nil) {
 		host, err := replace(n.host)
 		if err != nil {
 			return "", &Error{expression, n.offset, err.Error()}
@@ -46,7 +46,7 @@ func Keys(expression string) (keys []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range e.root.items(nil) {
+	for _, n := range e.root.appendItems(nil) {
 		if !slices.Contains(keys, n.name) {
 			keys = append(keys, n.name)
 		}
@@ -54,13 +54,13 @@ func Keys(expression string) (keys []string, err error) {
 	return keys, nil
 }
 
-// items appends the items (/host/key) in a part of an expression to a list. It keeps the order of the expression.
-func (n *node) items(list []*node) []*node {
+// appendItems appends the items (/host/key) in a part of an expression to a list. It keeps the order of the expression.
+func (n *node) appendItems(list []*node) []*node {
 	if n.kind == itemNode {
 		return append(list, n)
 	}
 	for i := range n.args {
-		list = n.args[i].items(list)
+		list = n.args[i].appendItems(list)
 	}
 	return list
 }
@@ -440,13 +440,13 @@ func (p *parser) argument(before []node) node {
 func (p *parser) item() (host, key string) {
 	offset := p.at
 	p.at++
-	host, ok := p.until("/")
+	host, ok := p.readUntil("/")
 	if !ok {
 		p.fail(offset, "expected /host/key, or //key for the node itself")
 	}
 	p.at++
 	start := p.at
-	p.until("[,()\" \t\r\n?")
+	p.readUntil("[,()\" \t\r\n?")
 	if p.peek() == '[' {
 		p.parameters(0)
 	}
@@ -525,9 +525,9 @@ func (p *parser) oneCondition() node {
 	return node{}
 }
 
-// until returns the text before the next of some characters, not counting characters inside macros. ok is false if
-// none of the characters follows.
-func (p *parser) until(set string) (string, bool) {
+// readUntil returns the text before the next of some characters, where characters inside macros do not count.
+// ok is false if none of the characters follows.
+func (p *parser) readUntil(set string) (string, bool) {
 	start := p.at
 	for p.at < len(p.source) {
 		if n := macroLength(p.source[p.at:]); n > 0 {
@@ -565,7 +565,7 @@ func (p *parser) parameters(depth int) {
 		case p.peek() == '[' && depth == 0:
 			p.parameters(1)
 		default:
-			p.until(",]")
+			p.readUntil(",]")
 		}
 		switch p.peek() {
 		case ']':
@@ -590,7 +590,7 @@ func ReplaceEntityMacros(expression string, value func(macro string) (string, bo
 	}
 	var out strings.Builder
 	at := 0
-	for _, n := range e.root.items(nil) {
+	for _, n := range e.root.appendItems(nil) {
 		start := n.offset + len(n.host) + 2
 		replaceOutsideKeys(&out, expression[at:start], value)
 		out.WriteString(key(n.name))

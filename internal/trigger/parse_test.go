@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestErrors compiles faulty expressions, and expects error messages with the column of the fault.
-func TestErrors(t *testing.T) {
+// TestErrorsNameColumn compiles faulty expressions, and expects error messages with the column of the fault.
+func TestErrorsNameColumn(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                           `column 1, at the end: expected a number, a text in quotes, a function or (`,
 		"1 +":                        `column 4, at the end: expected a number, a text in quotes, a function or (`,
@@ -64,12 +64,12 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfOthers parses all expressions of real Zabbix templates, and expects no error. The templates are in
+// TestZabbixTemplateExpressions parses all expressions of real Zabbix templates, and expects no error. The templates are in
 // MUSTER_ZABBIX_DATA. It compiles expressions without macros of low-level discovery.
-func TestTemplatesOfOthers(t *testing.T) {
+func TestZabbixTemplateExpressions(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_DATA")
 	if folder == "" {
-		testenv.Skip(t, "MUSTER_ZABBIX_DATA names no folder of Zabbix templates", "MUSTER_ZABBIX_DATA=/path/to/templates go test ./internal/trigger -run TestTemplatesOfOthers")
+		testenv.Skip(t, "MUSTER_ZABBIX_DATA names no folder of Zabbix templates", "MUSTER_ZABBIX_DATA=/path/to/templates go test ./internal/trigger -run TestZabbixTemplateExpressions")
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	testenv.NoError(t, err)

@@ -107,7 +107,7 @@ func parseAmount(text string) (amount int, unit byte, rest string, ok bool) {
 	return amount, unit, text[i:], int64(amount) <= int64(maxSpan/unitSpans[unit])
 }
 
-// delay returns how long before the evaluation the period can end at most.
+// delay returns the longest possible time between the end of the period and the evaluation.
 func (p *period) delay() time.Duration {
 	var d time.Duration
 	for _, step := range p.shift {

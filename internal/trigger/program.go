@@ -39,7 +39,7 @@ type Scope struct {
 type Program struct {
 	source string
 	root   evaluator
-	specs  []spec
+	specs  []windowSpec
 	timers []timer
 	groups []Selection
 }
@@ -48,7 +48,7 @@ type Program struct {
 // the part's operand from the stored values.
 type evaluator func(w *Windows) operand
 
-// timer is a function that returns when a function of time, such as now(), next changes the result. An example is
+// timer returns when a function of time, such as now(), next changes the result of an expression. An example is
 // now(), which changes without new values. The time is after w.now; it is 0 if the time function never changes.
 type timer func(w *Windows) int64
 
@@ -63,8 +63,8 @@ type Windows struct {
 	groups  [][]float64 // by index of the selection: a value per item
 }
 
-// Positions returns the positions of the program's items in the Template, in the order of the expression.
-func (p *Program) Positions() []int {
+// ItemIndexes returns the indexes of the program's items in the Template's list of items.
+func (p *Program) ItemIndexes() []int {
 	var out []int
 	seen := map[int]bool{}
 	for i := range p.specs {
@@ -79,13 +79,13 @@ func (p *Program) Positions() []int {
 // String returns the text of the expression.
 func (p *Program) String() string { return p.source }
 
-// Timed reports whether the program has time functions, so that its result can change without new values.
-func (p *Program) Timed() bool { return len(p.timers) > 0 }
+// HasTimeFunctions reports whether the program has time functions, so that its result can change without new values.
+func (p *Program) HasTimeFunctions() bool { return len(p.timers) > 0 }
 
-// New returns the state of the program on a node before the first value. Its windows have no values. A value is
-// missing for nodata() only when its period has passed since a time, in nanoseconds: the creation of the item or the
-// last start of the server.
-func (p *Program) New(since int64) *Windows {
+// NewWindows returns the empty windows (stored values) of the program on a node. Its windows have no values. A
+// value is missing for nodata() only when its period has passed since a time, in nanoseconds: the creation of
+// the item or the last start of the server.
+func (p *Program) NewWindows(since int64) *Windows {
 	w := &Windows{since: since, now: since, list: make([]window, len(p.specs))}
 	for i := range p.specs {
 		w.list[i].grain = p.specs[i].grain
@@ -97,10 +97,10 @@ func (p *Program) New(since int64) *Windows {
 // Restart sets the time from which nodata() counts missing values, such as a server start.
 func (w *Windows) Restart(at int64) { w.since = max(w.since, at) }
 
-// Adopt returns the stored values for a changed expression, taken from the old expression's equal function calls. The
-// old program had equal windows.
-func (p *Program) Adopt(old *Program, state *Windows) *Windows {
-	w := p.New(state.since)
+// MigrateWindows returns the stored values for a changed expression, copied from equal function calls of the
+// old expression. The old program had equal windows.
+func (p *Program) MigrateWindows(old *Program, state *Windows) *Windows {
+	w := p.NewWindows(state.since)
 	w.Problem, w.now = state.Problem, state.now
 	for i := range p.specs {
 		for j := range old.specs {

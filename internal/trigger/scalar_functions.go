@@ -35,9 +35,9 @@ func scalarFunction(name string) func(c *compiler, n *node) evaluator {
 	case "now", "date", "time", "dayofmonth", "dayofweek":
 		return compileClock
 	case "rand":
-		return refuse("a trigger must give the same result when its values are read again")
+		return unsupported("a trigger must give the same result when its values are read again")
 	case "jsonpath", "xmlxpath":
-		return refuse("make a dependent item with a step of preprocessing for it")
+		return unsupported("make a dependent item with a step of preprocessing for it")
 	}
 	if f, ok := floatFunctions[name]; ok {
 		return scalar{1, 1, numberScalars, func(args []operand) operand { return ofFloat(f(args[0].Float())).number() }}.compile
@@ -58,7 +58,7 @@ func (f scalar) compile(c *compiler, n *node) evaluator {
 	for i := range n.args {
 		args[i] = c.node(&n.args[i])
 	}
-	notWhole := unknownFor(n.name + " needs whole numbers")
+	notWhole := unknownBecause(n.name + " needs whole numbers")
 	return func(w *Windows) operand {
 		values := make([]operand, len(args))
 		for i, arg := range args {
@@ -113,12 +113,12 @@ var scalars = map[string]scalar{
 	"power": {2, 2, numberScalars, func(a []operand) operand { return ofFloat(math.Pow(a[0].Float(), a[1].Float())).number() }},
 	"mod": {2, 2, numberScalars, func(a []operand) operand {
 		if a[1].isZero() {
-			return unknownFor("division by zero")
+			return unknownBecause("division by zero")
 		}
 		return ofFloat(math.Mod(a[0].Float(), a[1].Float())).number()
 	}},
-	"round":    {2, 2, numberScalars, func(a []operand) operand { return decimals(a, math.Round) }},
-	"truncate": {2, 2, numberScalars, func(a []operand) operand { return decimals(a, math.Trunc) }},
+	"round":    {2, 2, numberScalars, func(a []operand) operand { return roundDecimals(a, math.Round) }},
+	"truncate": {2, 2, numberScalars, func(a []operand) operand { return roundDecimals(a, math.Trunc) }},
 	"min":      {1, 0, numberScalars, func(a []operand) operand { return slices.MinFunc(a, order) }},
 	"max":      {1, 0, numberScalars, func(a []operand) operand { return slices.MaxFunc(a, order) }},
 	"sum":      {1, 0, numberScalars, func(a []operand) operand { return ofFloat(sum(a)).number() }},
@@ -154,13 +154,13 @@ var scalars = map[string]scalar{
 		if s := a[0].String(); s != "" && s[0] < utf8.RuneSelf {
 			return ofUnsigned(uint64(s[0]))
 		}
-		return unknownFor("ascii needs a text that begins with an ASCII character")
+		return unknownBecause("ascii needs a text that begins with an ASCII character")
 	}},
 	"char": {1, 1, wholeScalars, func(a []operand) operand {
 		if n := a[0].Unsigned(); n <= 255 {
 			return ofText(string(rune(n)))
 		}
-		return unknownFor("char needs a number from 0 to 255")
+		return unknownBecause("char needs a number from 0 to 255")
 	}},
 	"concat": {2, 0, anyScalars, func(a []operand) operand {
 		var out strings.Builder
@@ -171,17 +171,17 @@ var scalars = map[string]scalar{
 	}},
 	"insert": {4, 4, anyScalars, func(a []operand) operand {
 		text := []rune(a[0].String())
-		start, length, ok := span(text, a[1], a[2])
+		start, length, ok := textRange(text, a[1], a[2])
 		if !ok {
-			return unknownFor("insert needs a place inside the text")
+			return unknownBecause("insert needs a place inside the text")
 		}
 		return boundText(string(text[:start]) + a[3].String() + string(text[start+length:]))
 	}},
 	"mid": {3, 3, anyScalars, func(a []operand) operand {
 		text := []rune(a[0].String())
-		start, length, ok := span(text, a[1], a[2])
+		start, length, ok := textRange(text, a[1], a[2])
 		if !ok {
-			return unknownFor("mid needs a place inside the text")
+			return unknownBecause("mid needs a place inside the text")
 		}
 		return ofText(string(text[start : start+length]))
 	}},
@@ -189,7 +189,7 @@ var scalars = map[string]scalar{
 		text := []rune(a[0].String())
 		n, ok := wholeNumber(a[1], len(text))
 		if !ok {
-			return unknownFor("left needs a number of characters")
+			return unknownBecause("left needs a number of characters")
 		}
 		return ofText(string(text[:n]))
 	}},
@@ -197,7 +197,7 @@ var scalars = map[string]scalar{
 		text := []rune(a[0].String())
 		n, ok := wholeNumber(a[1], len(text))
 		if !ok {
-			return unknownFor("right needs a number of characters")
+			return unknownBecause("right needs a number of characters")
 		}
 		return ofText(string(text[len(text)-n:]))
 	}},
@@ -206,7 +206,7 @@ var scalars = map[string]scalar{
 		if text := a[0].String(); ok && n*len(text) <= maxText {
 			return ofText(strings.Repeat(text, n))
 		}
-		return unknownFor("repeat needs a number, and a result of at most 64 KiB")
+		return unknownBecause("repeat needs a number, and a result of at most 64 KiB")
 	}},
 	"replace": {3, 3, anyScalars, func(a []operand) operand {
 		text, old, replacement := a[0].String(), a[1].String(), a[2].String()
@@ -218,15 +218,15 @@ var scalars = map[string]scalar{
 		}
 		return ofText(strings.ReplaceAll(text, old, replacement))
 	}},
-	"trim":  {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.Trim(a[0].String(), cutset(a))) }},
-	"ltrim": {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.TrimLeft(a[0].String(), cutset(a))) }},
-	"rtrim": {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.TrimRight(a[0].String(), cutset(a))) }},
+	"trim":  {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.Trim(a[0].String(), trimCharacters(a))) }},
+	"ltrim": {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.TrimLeft(a[0].String(), trimCharacters(a))) }},
+	"rtrim": {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.TrimRight(a[0].String(), trimCharacters(a))) }},
 }
 
 // maxText bounds a text that a function of an expression makes, in bytes.
 const maxText = 64 << 10
 
-var tooLong = unknownFor("a function made a text of more than 64 KiB")
+var tooLong = unknownBecause("a function made a text of more than 64 KiB")
 
 // boundText returns a text as an operand of an expression, unless the text is longer than allowed. A text longer than
 // maxText gives an unknown operand.
@@ -237,9 +237,9 @@ func boundText(text string) operand {
 	return ofText(text)
 }
 
-// decimals rounds the first argument to as many decimal places as the second argument says. The function round chooses
+// roundDecimals rounds the first argument to as many decimal places as the second argument says. The function round chooses
 // the direction.
-func decimals(a []operand, round func(float64) float64) operand {
+func roundDecimals(a []operand, round func(float64) float64) operand {
 	if places := a[1].Float(); places >= 0 && places <= 14 {
 		factor := math.Pow(10, math.Trunc(places))
 		if v := a[0].Float() * factor; !math.IsInf(v, 0) {
@@ -247,7 +247,7 @@ func decimals(a []operand, round func(float64) float64) operand {
 		}
 		return a[0]
 	}
-	return unknownFor("the number of decimal places is from 0 to 14")
+	return unknownBecause("the number of decimal places is from 0 to 14")
 }
 
 // order compares two numbers for sorting, and returns -1, 0 or 1.
@@ -272,18 +272,18 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// span converts a start position (from 1) and a length to indexes within a text. Positions count from 1. ok is false
+// textRange converts a start position (from 1) and a length to indexes within a text. Positions count from 1. ok is false
 // if they are not within the text.
-func span(text []rune, from, count operand) (start, length int, ok bool) {
+func textRange(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)
 	start--
 	return start, length, ok1 && ok2 && start >= 0 && start+length <= len(text)
 }
 
-// cutset returns which characters the trim functions remove, from the second argument or else white space. They are
-// the second argument, or else white space.
-func cutset(a []operand) string {
+// trimCharacters returns which characters a trim function removes, by default white space. They are the second
+// argument, or else white space.
+func trimCharacters(a []operand) string {
 	if len(a) > 1 {
 		return a[1].String()
 	}

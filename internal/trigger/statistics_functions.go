@@ -10,12 +10,12 @@ import (
 // point is a value with its time in seconds relative to the evaluation (zero or negative).
 type point struct{ at, value float64 }
 
-// points compiles a function that needs all values of its period as floats. The function needs at least `least`
+// compileOverPoints compiles a function that needs all values of its period as floats. The function needs at least `least`
 // values.
-func (h *historyCall) points(least int, compute func(w *Windows, points []point) operand) evaluator {
-	i, truncated := h.all(keepLast, ""), h.truncated()
-	s, empty := h.program.spec(i), h.noValue()
-	few := unknownFor("fewer than " + strconv.Itoa(least) + " values of " + h.key + " in " + h.period)
+func (h *historyCall) compileOverPoints(least int, compute func(w *Windows, points []point) operand) evaluator {
+	i, truncated := h.storeAll(keepLast, ""), h.truncated()
+	s, empty := h.program.spec(i), h.unknownWithoutValues()
+	few := unknownBecause("fewer than " + strconv.Itoa(least) + " values of " + h.key + " in " + h.period)
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
@@ -52,7 +52,7 @@ func compilePercentile(c *compiler, n *node) evaluator {
 		c.fail(n, "percentile needs a percentage from 0 to 100: percentile(//key,5m,95)")
 	}
 	share := p.Float() / 100
-	return h.points(1, func(_ *Windows, points []point) operand {
+	return h.compileOverPoints(1, func(_ *Windows, points []point) operand {
 		sorted := sortedValues(points)
 		return ofFloat(sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)])
 	})
@@ -66,7 +66,7 @@ func compileStatistic(c *compiler, n *node) evaluator {
 		least = 2
 	}
 	compute := statistics[n.name]
-	return h.points(least, func(_ *Windows, points []point) operand { return ofFloat(compute(points)) })
+	return h.compileOverPoints(least, func(_ *Windows, points []point) operand { return ofFloat(compute(points)) })
 }
 
 // statistics has the functions over all values of a period, such as kurtosis.
@@ -131,7 +131,7 @@ func median(sorted []float64) float64 {
 func compileRate(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	p := h.spec.period
-	return h.points(2, func(w *Windows, points []point) operand {
+	return h.compileOverPoints(2, func(w *Windows, points []point) operand {
 		first, last := points[0], points[len(points)-1]
 		increase := last.value - first.value
 		for i := 1; i < len(points); i++ {
@@ -141,7 +141,7 @@ func compileRate(c *compiler, n *node) evaluator {
 		}
 		sampled := last.at - first.at
 		if sampled <= 0 {
-			return unknownFor("all values of " + h.key + " in " + h.period + " have the same time")
+			return unknownBecause("all values of " + h.key + " in " + h.period + " have the same time")
 		}
 		if p.count > 0 {
 			return ofFloat(increase / sampled)

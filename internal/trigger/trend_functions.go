@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// trend reads the item and period arguments of a trend function, which uses hourly aggregates. The period consists of
+// trendArguments reads the item and period arguments of a trend function, which uses hourly aggregates. The period consists of
 // whole hours.
-func (c *compiler) trend(n *node, most int) *historyCall {
+func (c *compiler) trendArguments(n *node, most int) *historyCall {
 	h := c.historyArguments(n, most, numeric...)
 	p := &h.spec.period
 	if p.count > 0 || p.span < time.Hour || p.span%time.Hour != 0 || len(p.shift) == 0 || p.shift[0].operator != '/' {
@@ -30,11 +30,11 @@ func (c *compiler) trend(n *node, most int) *historyCall {
 
 // compileTrend compiles trend functions, such as trendavg and trendmax, over hourly aggregates.
 func compileTrend(c *compiler, n *node) evaluator {
-	h := c.trend(n, 2)
+	h := c.trendArguments(n, 2)
 	name := strings.TrimPrefix(n.name, "trend")
 	if name == "count" {
 		h.spec.load = loadOne
-		i, empty := h.window(stacks, sumUnsigned, "count"), h.noValue()
+		i, empty := h.addWindow(stacks, sumUnsigned, "count"), h.unknownWithoutValues()
 		return func(w *Windows) operand {
 			if w.list[i].frontLen == 0 {
 				return empty
@@ -52,7 +52,7 @@ const maxSeasons = 100
 // compileBaseline compiles baselinewma and baselinedev, which read the same period of earlier seasons, such as earlier
 // days. In baselinewma(//key,1h:now/h,"d",7) the seasons are days.
 func compileBaseline(c *compiler, n *node) evaluator {
-	h := c.trend(n, 4)
+	h := c.trendArguments(n, 4)
 	unit := h.argument(n, 2)
 	if len(unit) != 1 || strings.IndexByte("hdwMy", unit[0]) < 0 || unitSpans[unit[0]] < h.spec.period.span {
 		c.fail(n, `the season of %s is a unit "h", "d", "w", "M" or "y" that is not shorter than the period`, n.name)
@@ -68,7 +68,7 @@ func compileBaseline(c *compiler, n *node) evaluator {
 	if reach := h.spec.period.span + h.spec.period.delay(); reach/time.Hour > maxAggregates {
 		c.fail(n, "%s reads %d hours, at most %d are kept", n.name, int(reach/time.Hour), maxAggregates)
 	}
-	i, empty := h.window(values, sumFloat, "baseline"), h.noValue()
+	i, empty := h.addWindow(values, sumFloat, "baseline"), h.unknownWithoutValues()
 	// average returns the mean of the period that lies a number of seasons back.
 	average := func(v *window, back int) (float64, bool) {
 		end := shiftStep{'-', unit[0], -back}.apply(time.Unix(0, v.end+1).In(c.scope.Zone)).UnixNano() - 1
@@ -97,7 +97,7 @@ func compileBaseline(c *compiler, n *node) evaluator {
 			return ofFloat(sum / weights).number()
 		}
 	}
-	few := unknownFor("baselinedev needs values of " + h.key + " in the period and in an earlier season")
+	few := unknownBecause("baselinedev needs values of " + h.key + " in the period and in an earlier season")
 	return func(w *Windows) operand {
 		points := make([]point, 0, maxSeasons)
 		for back := range seasons + 1 {

@@ -63,8 +63,8 @@ func valueOf(v any) item.Value {
 	panic("BUG: no item value")
 }
 
-// feed adds test values of an item to a program, one per minute. The last value has the time start.
-func feed(p *Program, w *Windows, key string, values ...any) {
+// addValues adds test values of an item to a program, one per minute. The last value has the time start.
+func addValues(p *Program, w *Windows, key string, values ...any) {
 	position, _, _ := testScope.Item("", key)
 	for i, v := range values {
 		p.Add(w, position, item.Sample{At: start - int64(len(values)-1-i)*int64(time.Minute), Value: valueOf(v)})
@@ -102,7 +102,7 @@ func TestOperators(t *testing.T) {
 		"last(//float,#3) > 1": "fewer than 3 values of //float",
 	} {
 		p := compileText(t, expression)
-		v, err := p.Value(p.New(start-int64(time.Hour)), start)
+		v, err := p.Value(p.NewWindows(start-int64(time.Hour)), start)
 		got := v.String()
 		if err != nil {
 			got = err.Error()
@@ -136,7 +136,7 @@ func TestScalarFunctions(t *testing.T) {
 		`replace(repeat("a",9999),"a",repeat("b",9999))`: "a function made a text of more than 64 KiB",
 	} {
 		p := compileText(t, expression)
-		v, err := p.Value(p.New(start), start)
+		v, err := p.Value(p.NewWindows(start), start)
 		got := v.String()
 		if err != nil {
 			got = err.Error()
@@ -183,9 +183,9 @@ func TestHistoryFunctions(t *testing.T) {
 		"find(//float2,5m,,1)": "no value of //float2 in 5m", "count(//float2,5m)": "0", "change(//float2)": "fewer than 2 values of //float2",
 	} {
 		p := compileText(t, expression)
-		w := p.New(start - int64(time.Hour))
+		w := p.NewWindows(start - int64(time.Hour))
 		for key, list := range series {
-			feed(p, w, key, list...)
+			addValues(p, w, key, list...)
 		}
 		v, err := p.Value(w, start)
 		got := v.String()
@@ -229,7 +229,7 @@ func TestForecast(t *testing.T) {
 		{`timeleft(//float,1h,0,"exponential")`, func(m float64) float64 { return math.Exp2(m) }, "1.7976931348623157e+308"},
 	} {
 		p := compileText(t, "round("+c.expression+",4)")
-		w := p.New(0)
+		w := p.NewWindows(0)
 		for m := range 10 {
 			p.Add(w, 0, item.Sample{At: start + int64(m-9)*int64(time.Minute), Value: item.FromFloat(c.value(float64(m)))})
 		}
@@ -262,12 +262,12 @@ func TestPublishedResults(t *testing.T) {
 		{[]any{6, 6, 5, 4, 3}, `monodec(//unsigned,#4,"strict")`, "1"}, {[]any{6, 6, 5, 4, 3}, `monodec(//unsigned,#5,"strict")`, "0"}, {[]any{1}, "monoinc(//unsigned,#6)", "1"},
 	} {
 		p := compileText(t, c.expression)
-		w := p.New(0)
+		w := p.NewWindows(0)
 		key := "unsigned"
 		if _, ok := c.series[0].(string); ok {
 			key = "text"
 		}
-		feed(p, w, key, c.series...)
+		addValues(p, w, key, c.series...)
 		v, err := p.Value(w, start)
 		if got := v.String(); err != nil || got != c.want {
 			t.Errorf("%s: %s %v, expected %s", c.expression, got, err, c.want)
@@ -287,7 +287,7 @@ func TestTrends(t *testing.T) {
 	} {
 		p := compileText(t, expression)
 		first := start - int64(12*time.Hour) - int64(2*24*time.Hour) // Saturday; start is Monday at noon
-		w := p.New(first)
+		w := p.NewWindows(first)
 		last := start + int64(24*time.Hour) // Tuesday at noon
 		for at := first; at <= last; at += int64(10 * time.Minute) {
 			p.Add(w, 0, item.Sample{At: at, Value: item.FromFloat(float64(10 * (1 + (at-first)/int64(24*time.Hour))))})
@@ -353,7 +353,7 @@ func TestDeadline(t *testing.T) {
 		{"dayofweek()=2", []int64{720}},
 	} {
 		p := compileText(t, c.expression)
-		w := p.New(start - 2*minute)
+		w := p.NewWindows(start - 2*minute)
 		p.Add(w, 0, item.Sample{At: start, Value: item.FromFloat(1)})
 		for _, want := range c.want {
 			before, _ := p.Eval(w, start)
@@ -364,12 +364,12 @@ func TestDeadline(t *testing.T) {
 				t.Errorf("%s: deadline after %v, %v then %v %s", c.expression, time.Duration(at-start), almost, after, reason)
 			}
 		}
-		if at := p.Deadline(w); at != 0 && c.expression != "dayofweek()=2" || p.Timed() != (c.want != nil) {
+		if at := p.Deadline(w); at != 0 && c.expression != "dayofweek()=2" || p.HasTimeFunctions() != (c.want != nil) {
 			t.Errorf("%s: another deadline %v", c.expression, time.Duration(at-start))
 		}
 	}
 	p := compileText(t, "time()<100 and now()>0 or trendavg(//float,1h:now/h)=1")
-	if w := p.New(start + 1); p.Deadline(w) != start+30*int64(time.Second) {
+	if w := p.NewWindows(start + 1); p.Deadline(w) != start+30*int64(time.Second) {
 		t.Errorf("deadline of time(): %v", time.Duration(p.Deadline(w)-start))
 	}
 }
@@ -378,7 +378,7 @@ func TestDeadline(t *testing.T) {
 // values of unchanged windows.
 func TestRestart(t *testing.T) {
 	p := compileText(t, "nodata(//float,5m)=1")
-	w := p.New(start)
+	w := p.NewWindows(start)
 	w.Restart(start + int64(time.Hour))
 	if got, reason := p.Eval(w, start+int64(time.Hour)); got != Unknown {
 		t.Errorf("nodata at the start of the server: %v %s", got, reason)
@@ -387,11 +387,11 @@ func TestRestart(t *testing.T) {
 		t.Errorf("nodata after its period: %v", got)
 	}
 	old := compileText(t, "last(//float)>1 and avg(//float,5m)>1")
-	state := old.New(start)
+	state := old.NewWindows(start)
 	state.Problem = true
 	old.Add(state, 0, item.Sample{At: start, Value: item.FromFloat(3)})
 	edited := compileText(t, "avg(//float,5m)*2=6 and min(//float,5m)>1 and {TRIGGER.VALUE}")
-	state = edited.Adopt(old, state)
+	state = edited.MigrateWindows(old, state)
 	if got, reason := edited.Eval(state, start); got != Unknown || reason != "no value of //float in 5m" {
 		t.Errorf("an edited expression: %v %s", got, reason)
 	}
@@ -411,8 +411,8 @@ var hot = []string{
 func TestValuesCostNoAllocation(t *testing.T) {
 	for _, expression := range hot {
 		p := compileText(t, expression)
-		w := p.New(start)
-		at, positions := start, p.Positions()
+		w := p.NewWindows(start)
+		at, positions := start, p.ItemIndexes()
 		step := func() {
 			at += int64(10 * time.Second)
 			for _, position := range positions {
@@ -438,8 +438,8 @@ func BenchmarkValue(b *testing.B) {
 	for _, expression := range append(hot, "percentile(//float,5m,95)>5") {
 		b.Run(expression, func(b *testing.B) {
 			p := compileText(b, expression)
-			w := p.New(start)
-			positions := p.Positions()
+			w := p.NewWindows(start)
+			positions := p.ItemIndexes()
 			text := item.FromText("an error of a disk")
 			at := start
 			b.ReportAllocs()

@@ -17,7 +17,7 @@ const matchLimit = 100 * time.Millisecond
 
 // compileMatch compiles an operator and a pattern to a function that tests a value. count, find and countunique use
 // it. It returns the problem as text.
-func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) usage, problem string) {
+func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) effect, problem string) {
 	isText := t == item.Text || t == item.Log
 	if operator == "" {
 		if operator = "eq"; isText {
@@ -26,13 +26,13 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	}
 	switch operator {
 	case "like":
-		return func(v item.Value) usage { return usageOf(strings.Contains(v.String(), pattern)) }, ""
+		return func(v item.Value) effect { return effectOf(strings.Contains(v.String(), pattern)) }, ""
 	case "regexp", "iregexp":
 		m, problem := compileRegexp(pattern, operator == "iregexp")
 		if problem != "" {
 			return nil, problem
 		}
-		return func(v item.Value) usage { return m(v.String()) }, ""
+		return func(v item.Value) effect { return m(v.String()) }, ""
 	case "bitand":
 		if t != item.Unsigned && t != item.Boolean {
 			return nil, "the operator bitand needs an item of type unsigned"
@@ -46,10 +46,10 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 		if err1 != nil || err2 != nil {
 			return nil, "the operator bitand needs whole numbers: 12 or 8/12"
 		}
-		return func(v item.Value) usage { return usageOf(v.Unsigned()&mask == want) }, ""
+		return func(v item.Value) effect { return effectOf(v.Unsigned()&mask == want) }, ""
 	case "eq", "ne":
 		if isText {
-			return func(v item.Value) usage { return usageOf((v.String() == pattern) == (operator == "eq")) }, ""
+			return func(v item.Value) effect { return effectOf((v.String() == pattern) == (operator == "eq")) }, ""
 		}
 	}
 	test, ok := orders[operator]
@@ -63,15 +63,15 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	if bound.isUnknown() {
 		return nil, "expected a number as the pattern, got " + quote(pattern)
 	}
-	return func(v item.Value) usage {
+	return func(v item.Value) effect {
 		value := ofValue(v)
-		return usageOf(test(compare(&value, &bound)))
+		return effectOf(test(compare(&value, &bound)))
 	}, ""
 }
 
-// usageOf makes a window store a value that matches the pattern, and skip other values. The window uses the value if
-// the pattern matches it.
-func usageOf(matches bool) usage {
+// effectOf returns the constant `use` for a value that matches a pattern, and `skip` for other values. The
+// window uses the value if the pattern matches it.
+func effectOf(matches bool) effect {
 	if matches {
 		return use
 	}
@@ -86,7 +86,7 @@ var orders = map[string]func(order int) bool{
 
 // compileRegexp compiles a PCRE pattern with Go's engine, if possible. For other syntax it uses a backtracking engine
 // with a time limit.
-func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, problem string) {
+func compileRegexp(pattern string, ignoreCase bool) (match func(string) effect, problem string) {
 	if strings.HasPrefix(pattern, "@") {
 		return nil, "global regular expressions do not exist; write the pattern itself in place of " + pattern
 	}
@@ -95,18 +95,18 @@ func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, p
 		flags, options = "(?mi)", options|regexp2.IgnoreCase
 	}
 	if re, err := regexp.Compile(flags + pattern); err == nil {
-		return func(s string) usage { return usageOf(re.MatchString(s)) }, ""
+		return func(s string) effect { return effectOf(re.MatchString(s)) }, ""
 	}
 	re, err := regexp2.Compile(pattern, options)
 	if err != nil {
 		return nil, "the regular expression " + quote(pattern) + " is invalid: " + err.Error()
 	}
 	re.MatchTimeout = matchLimit
-	return func(s string) usage {
+	return func(s string) effect {
 		ok, err := re.MatchString(s)
 		if err != nil {
 			return broken
 		}
-		return usageOf(ok)
+		return effectOf(ok)
 	}, ""
 }

@@ -8,8 +8,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// IndexTerm is one thing that a node needs for a match with a condition, such as a label. An index finds nodes by the
-// term.
+// IndexTerm is a name, group, label or fact that a node must have to match a condition. An index finds nodes by
+// the term.
 type IndexTerm struct {
 	Of    IndexTermKind
 	Key   string // of a label or fact

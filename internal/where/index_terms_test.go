@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestIndexTermsAreExtractedFromConditions extracts index terms (required names, groups, labels and facts) from
-// conditions.
+// TestIndexTermsAreExtractedFromConditions extracts index terms (such as required labels) from conditions, and
+// expects the terms of a table.
 func TestIndexTermsAreExtractedFromConditions(t *testing.T) {
 	prod, web, env := IndexTerm{Label, "env", "prod"}, IndexTerm{Group, "", "web"}, IndexTerm{Of: HasLabel, Key: "env"}
 	whole := map[string][]IndexTerm{

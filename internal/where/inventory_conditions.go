@@ -65,7 +65,7 @@ const inventoryVariable = "inventory."
 // inventoryOptions declares the CEL variables of inventories and the function older.
 func inventoryOptions() (options []cel.EnvOption) {
 	entry := cel.MapType(cel.StringType, cel.StringType)
-	for _, name := range inventory.Names() {
+	for _, name := range inventory.SectionNames() {
 		options = append(options, cel.Variable(inventoryVariable+name, cel.ListType(entry)))
 	}
 	return append(options, cel.Function("older", cel.Overload("older_entry_string", []*cel.Type{cel.DynType, cel.StringType}, cel.BoolType, cel.BinaryBinding(isOlder))))
@@ -117,7 +117,7 @@ func (l *Language) extractEntryTerms(env *cel.Env, checked *cel.Ast) (terms []*E
 
 // newEntryTerm compiles the condition inside exists() or all(), which is evaluated for each inventory entry.
 func newEntryTerm(env *cel.Env, a *ast.AST, c ast.ComprehensionExpr, section string) (*EntryTerm, error) {
-	form, _ := inventory.FormNamed(section)
+	form, _ := inventory.SchemaByName(section)
 	t := &EntryTerm{Section: form.Section, entry: c.IterVar()}
 	step := c.LoopStep()
 	switch {
@@ -137,15 +137,15 @@ func newEntryTerm(env *cel.Env, a *ast.AST, c ast.ComprehensionExpr, section str
 	}
 	program, err := env.PlanProgram(ast.NewCheckedAST(ast.NewAST(ast.NewExprFactory().CopyExpr(predicate), a.SourceInfo()), a.TypeMap(), a.ReferenceMap()), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return nil, fmt.Errorf("plan the evaluation of the condition over %s%s: %w", inventoryVariable, section, err)
+		return nil, fmt.Errorf("prepare the condition over the inventory section %s%s for evaluation: %w", inventoryVariable, section, err)
 	}
 	t.program = program
 	return t, nil
 }
 
-// checkPredicate returns an error for a predicate that reads anything but the entry's fields. The section must have
-// these fields.
-func checkPredicate(a *ast.AST, predicate ast.Expr, entry string, form inventory.Form) (err error) {
+// checkPredicate returns an error if exists() or all() reads anything except the inventory entry's fields. The
+// section must have these fields.
+func checkPredicate(a *ast.AST, predicate ast.Expr, entry string, form inventory.SectionSchema) (err error) {
 	local := []string{entry}
 	ast.PreOrderVisit(predicate, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
@@ -173,8 +173,8 @@ func checkPredicate(a *ast.AST, predicate ast.Expr, entry string, form inventory
 	return err
 }
 
-// requiredName returns the entry name that a predicate requires, for a search by name. The text is empty if entries of
-// any name may satisfy it.
+// requiredName returns the entry name that exists() requires, for a search of the inventory by name. The text
+// is empty if entries of any name may satisfy it.
 func requiredName(e ast.Expr, entry string) string {
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 		return ""
@@ -221,7 +221,7 @@ var (
 // field returns the text of the entry's field with a given name.
 func (v entryValue) field(key celref.Val) (value string) {
 	name, _ := key.(types.String)
-	if i := slices.Index(inventory.FormOf(v.entry.Section()).Fields, string(name)); i >= 0 {
+	if i := slices.Index(inventory.SchemaOf(v.entry.Section()).Fields, string(name)); i >= 0 {
 		value = v.entry.Field(i)
 	}
 	return value

@@ -245,7 +245,7 @@ func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time
 
 // lastTick returns the last time at or before t in the schedule of the cron expression.
 func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok bool) {
-	wall := wallOf(t, zone)
+	wall := wallClockTime(t, zone)
 	_, before := t.Add(-maxShift).In(zone).Zone()
 	_, now := t.In(zone).Zone()
 	wall = wall.Add(time.Duration(max(0, before-now)) * time.Second) // a clock that was set back has already shown later times
@@ -270,7 +270,7 @@ func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok
 
 // next returns the first start of the span after t, by its cron expression.
 func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
-	for wall := wallOf(t, zone); ; {
+	for wall := wallClockTime(t, zone); ; {
 		at, err := gronx.NextTickAfter(c.expr, wall, false)
 		if err != nil {
 			break
@@ -291,8 +291,8 @@ func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 // hourly reports whether the cron expression matches in each hour of the day. Its hour field is * then.
 func (c cronSpan) hourly() bool { return strings.Fields(c.expr)[1] == "*" }
 
-// wallOf returns what a zone's wall clock shows at t, in the form of a UTC time. UTC skips and repeats no hour.
-func wallOf(t time.Time, zone *time.Location) time.Time {
+// wallClockTime returns what a zone's wall clock shows at t, in the form of a UTC time. UTC skips and repeats no hour.
+func wallClockTime(t time.Time, zone *time.Location) time.Time {
 	l := t.In(zone)
 	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)
 }
@@ -332,10 +332,10 @@ func (d calendarDate) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// spanInstants returns when the date's wall clock shows a minute, as begin and as end of a span. One is for a span
-// that begins at the minute, one for a span that ends there. They differ in a repeated hour: a span begins in the
-// first pass and ends in the second, unless clocks are set back to exactly that minute, because then no earlier minute
-// repeats. In a skipped hour both are the instant of the change.
+// spanInstants returns the instants of a minute of the date, as start and as end of a span. One is for a span
+// that begins at the minute, one for a span that ends there. They differ in a repeated hour: a span begins in
+// the first pass and ends in the second, unless clocks are set back to exactly that minute, because then no
+// earlier minute repeats. In a skipped hour both are the instant of the change.
 func (d calendarDate) spanInstants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {

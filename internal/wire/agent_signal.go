@@ -453,9 +453,9 @@ type ReportException struct {
 	Message  string
 }
 
-// Unexpected returns the messages about components that are in a run but not in the directive. Their positions are n
+// UnexpectedComponents returns the messages about components that are in a run but not in the directive. Their positions are n
 // or above. Rudder's agents reported these components.
-func Unexpected(exceptions []ReportException, n int) []ReportException {
+func UnexpectedComponents(exceptions []ReportException, n int) []ReportException {
 	i, _ := slices.BinarySearchFunc(exceptions, uint32(n), func(e ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	return exceptions[i:]
 }

@@ -146,7 +146,7 @@ func (r *BatchReader) Next(s *Signal) bool {
 	return false
 }
 
-// Raw returns the encoded bytes of the signal (numbered message) at which Next is.
+// Raw returns the encoded bytes of the signal that Next has decoded last.
 func (r *BatchReader) Raw() []byte { return r.raw }
 
 // Err returns the error that ended Next early, or nil.

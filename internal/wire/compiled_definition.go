@@ -39,10 +39,10 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 	return closeMessage(dst, in)
 }
 
-// OpaqueDefinition keeps the encoded bytes of a compiled check whose format the program does not know. Another build
-// has compiled it. The result has kind 0. It encodes to the same bytes, so that its hash is the same.
+// OpaqueDefinition returns a definition with the encoded bytes of a compiled check of unknown format. Another
+// build has compiled it. The result has kind 0. It encodes to the same bytes, so that its hash is the same.
 func OpaqueDefinition(id model.DefinitionID, data []byte) *model.Definition {
-	return (&model.Definition{ID: id, Hash: DefinitionHash(data)}).Seal(0, slices.Clone(data))
+	return (&model.Definition{ID: id, Hash: DefinitionHash(data)}).SetBody(0, slices.Clone(data))
 }
 
 // DefinitionFeature returns the name by which an agent announces support for a kind of check. By this name an agent
@@ -96,13 +96,13 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		if err := decodeMessage("CheckDefinition", body, c, codeCheckDefinition); err != nil {
 			return nil, err
 		}
-		return c.Seal(), nil
+		return c.ToDefinition(), nil
 	case model.DefinitionTemplate:
 		c := &model.TemplateDefinition{Definition: head}
 		if err := decodeMessage("TemplateDefinition", body, c, codeTemplateDefinition); err != nil {
 			return nil, err
 		}
-		return c.Seal(), nil
+		return c.ToDefinition(), nil
 	case model.DefinitionDirective, model.DefinitionExpectation:
 		c := &model.DirectiveDefinition{Definition: head}
 		if err := decodeMessage("DirectiveDefinition", slices.Clone(body), c, codeDirectiveDefinition); err != nil { // the arguments of components keep its bytes
@@ -111,21 +111,21 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		if (head.Kind == model.DefinitionExpectation) != (c.Rudder != "") {
 			return nil, fmt.Errorf("decode Definition: %w: kind %d does not fit with a Rudder directive %q", ErrMalformed, head.Kind, c.Rudder)
 		}
-		return c.Seal(), nil
+		return c.ToDefinition(), nil
 	case model.DefinitionWaiver:
 		c := &model.WaiverDefinition{Definition: head}
 		if err := decodeMessage("WaiverDefinition", body, c, codeWaiverDefinition); err != nil {
 			return nil, err
 		}
-		return c.Seal(), nil
+		return c.ToDefinition(), nil
 	case model.DefinitionRuleGroup:
 		c := &model.RuleGroupDefinition{Definition: head}
 		if err := decodeMessage("RuleGroupDefinition", body, c, codeRuleGroupDefinition); err != nil {
 			return nil, err
 		}
-		return c.Seal(), nil
+		return c.ToDefinition(), nil
 	}
-	return head.Seal(head.Kind, slices.Clone(body)), nil
+	return head.SetBody(head.Kind, slices.Clone(body)), nil
 }
 
 // Limits of hand-written decoders, besides MaxFrame and MaxSignals. Generated decoders have the limits of

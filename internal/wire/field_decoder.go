@@ -73,7 +73,7 @@ func (f *fields) next() bool {
 	}
 	tag, i := uvarint(f.rest, 0)
 	if i < 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
-		f.err = fmt.Errorf("decode %s: %w number or type of a field", f.message, ErrMalformed)
+		f.err = fmt.Errorf("decode message %s: %w: invalid number or type of a field", f.message, ErrMalformed)
 		return false
 	}
 	f.num, f.typ, f.bytes = tag>>3, uint8(tag&7), nil
@@ -107,7 +107,7 @@ func (f *fields) next() bool {
 		i = -1
 	}
 	if i < 0 {
-		f.err = fmt.Errorf("decode %s: %w content in field %d", f.message, ErrMalformed, f.num)
+		f.err = fmt.Errorf("decode message %s: %w: invalid content in field %d", f.message, ErrMalformed, f.num)
 		return false
 	}
 	f.rest = f.rest[i:]
@@ -117,7 +117,7 @@ func (f *fields) next() bool {
 // fail records an error about a field if no earlier error is recorded.
 func (f *fields) fail(name, format string, args ...any) {
 	if f.err == nil {
-		f.err = fmt.Errorf("decode %s.%s: %w: %s", f.message, name, ErrMalformed, fmt.Sprintf(format, args...))
+		f.err = fmt.Errorf("decode field %s.%s: %w: %s", f.message, name, ErrMalformed, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -211,8 +211,8 @@ func (f *fields) checkCount(name string, have, limit int) bool {
 	return f.err == nil
 }
 
-// entry reads one key and value of a map field. The map may be nil.
-func (f *fields) entry(name string, m *map[string]string, limit int) {
+// mapEntry reads one key and value of a map field. The map may be nil.
+func (f *fields) mapEntry(name string, m *map[string]string, limit int) {
 	if !f.checkCount(name, len(*m), limit) {
 		return
 	}

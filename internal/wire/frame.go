@@ -66,8 +66,8 @@ type StreamKey struct {
 	Lane   Lane
 }
 
-// StreamRange says which numbers of a stream the agent still stores, from first to last. The agent stores
-// unacknowledged signals in its spool.
+// StreamRange says which numbered signals of a stream the agent still stores, from first to last. The agent
+// stores unacknowledged signals in its spool.
 type StreamRange struct {
 	StreamKey
 	First, Last uint64 // numbers; First > Last: nothing

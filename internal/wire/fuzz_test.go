@@ -191,7 +191,7 @@ func FuzzDefinition(f *testing.F) {
 	f.Add(AppendDefinition(nil, templateDefinition()))
 	f.Add(AppendDefinition(nil, directiveDefinition()))
 	f.Add(AppendDefinition(nil, ruleGroupDefinition()))
-	f.Add(AppendDefinition(nil, (&model.CheckDefinition{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
+	f.Add(AppendDefinition(nil, (&model.CheckDefinition{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).ToDefinition()))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, err := DecodeDefinition(3, body)
 		if err != nil {
@@ -241,9 +241,9 @@ func FuzzSignedRun(f *testing.F) {
 	fuzzBody(f, AppendSignedRun)
 }
 
-// TestReportCertificateIsThatOfTheReport reads only the certificate of an encoded report, and compares with full
+// TestReportCertificateEqualsFullDecoding reads only the certificate of an encoded report, and compares with full
 // decoding.
-func TestReportCertificateIsThatOfTheReport(t *testing.T) {
+func TestReportCertificateEqualsFullDecoding(t *testing.T) {
 	for _, signed := range []*SignedRun{nil, {Number: 1}, {Number: 2, Certificate: []byte{3, 4}}} {
 		r := Report{Components: 1, Codes: []byte{2}}
 		var want []byte

@@ -29,11 +29,11 @@ func goldenDefinition() *model.Definition {
 		Interval:   time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
 		Env: map[string]string{"LC_ALL": "C", "PATH": "/usr/lib/nagios/plugins:/usr/bin"}, MaxOutput: 65536,
 		FailAfter: 3, RecoverAfter: 1, Severities: [4]model.Severity{0, 2, 4, 3}, Handlers: []string{"on-call"},
-	}).Seal()
+	}).ToDefinition()
 }
 
-// bound returns a pointer to a number, because thresholds in test data need pointers.
-func bound(v float64) *float64 { return &v }
+// pointerTo returns a pointer to a number, because thresholds in test data need pointers.
+func pointerTo(v float64) *float64 { return &v }
 
 // otherGoldenDefinition returns a test check with values in all fields that goldenDefinition leaves empty.
 func otherGoldenDefinition() *model.Definition {
@@ -43,10 +43,10 @@ func otherGoldenDefinition() *model.Definition {
 		Stdin:   "SELECT count(*) FROM {{ .props.table }};\n",
 		Hooks:   []model.Hook{{Name: "locks", When: []string{"critical", "127"}, Command: &model.Command{Shell: "show-locks | head"}, Timeout: model.Duration(5 * time.Second)}},
 		Metrics: &model.Metrics{Format: "graphite", Tags: map[string]string{"team": "db"}},
-		Thresholds: []model.Threshold{{Metric: "jobs.waiting", Tags: map[string]string{"queue": "mail"}, Warning: &model.Bounds{Max: bound(0)},
-			Critical: &model.Bounds{Min: bound(-1), Max: bound(1000)}, Missing: "unknown"}},
+		Thresholds: []model.Threshold{{Metric: "jobs.waiting", Tags: map[string]string{"queue": "mail"}, Warning: &model.Bounds{Max: pointerTo(0)},
+			Critical: &model.Bounds{Min: pointerTo(-1), Max: pointerTo(1000)}, Missing: "unknown"}},
 		Except: []model.Span{{Zone: "Europe/Paris", Spans: []model.WindowSpan{{During: "22:00-07:00"}, {Cron: "0 2 * * sun", For: model.Duration(time.Hour)}}}},
-	}).Seal()
+	}).ToDefinition()
 }
 
 // templateDefinition returns the Template resource whose encoding stands in the golden files.
@@ -76,7 +76,7 @@ func templateDefinition() *model.Definition {
 		Macros:    map[string]string{"{$MAX}": "4"},
 		Secrets:   []model.DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token", AgentFile: "token"}, {Env: "{$PASSWORD}", Name: "default/password"}},
 		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Value: "0", Text: "idle"}, {Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
-	}).Seal()
+	}).ToDefinition()
 }
 
 // ruleGroupDefinition returns the RuleGroup of the golden files.
@@ -89,7 +89,7 @@ func ruleGroupDefinition() *model.Definition {
 				Labels: map[string]string{"severity": "critical"}, Annotations: map[string]string{"summary": "load {{ $value }}"}},
 		},
 		Handlers: []string{"on-call"}, Route: "night",
-	}).Seal()
+	}).ToDefinition()
 }
 
 // directiveDefinition returns the directive of the golden files.
@@ -103,7 +103,7 @@ func directiveDefinition() *model.Definition {
 		},
 		Blocks: []model.Block{{Name: "login", First: 1, Count: 2, Reporting: model.ReportFocus, FocusFirst: 2, FocusCount: 1}}, Cron: "0 3 * * *", TimeZone: "UTC", Splay: time.Hour,
 		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Grace: time.Hour, Heartbeat: time.Hour, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
-	}).Seal()
+	}).ToDefinition()
 }
 
 // golden returns one encoded example of each message and journal record.
@@ -183,10 +183,10 @@ func golden() []struct {
 			{Kind: SignalResult, AtMs: 7200691, Node: 302}}})},
 		{"33-round-robin-runs", "Frame", AppendRoundRobinRuns(nil, &RoundRobinRuns{Runs: []RoundRobinRun{{Definition: 17, Node: 301}, {Definition: 42}}})},
 		{"34-definition-proxy", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "ping"}, Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
-			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true}).Seal())},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true}).ToDefinition())},
 		{"35-definition-pipelines", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "disk"}, Command: &model.Command{Shell: "check_disk"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Pipelines: []string{"alerts", "shared/metrics"},
-			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}}).Seal())},
+			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}}).ToDefinition())},
 		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: []string{FeatureSecrets}})},
 		{"47-welcome-inventory", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: []string{FeatureInventory}, Inventory: 0xfeedface})},
 		{"48-run-inventory", "Frame", AppendRun(nil, &Run{Inventory: true})},
@@ -195,14 +195,14 @@ func golden() []struct {
 			{Kind: SignalInventory, AtMs: 7200891, Body: AppendInventory(nil, &Inventory{Base: 0xfeedface, Sum: 0xcafe, Added: []model.InventoryEntry{{Section: 7, Fields: []string{"ann"}}}, Removed: []model.InventoryEntry{{Section: 5, Fields: []string{"openssl"}}}})}}})},
 		{"37-definition-secrets", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "db"}, Command: &model.Command{Shell: "check_db"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.DefinitionSecret{
-				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}}).Seal())},
+				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}}).ToDefinition())},
 		{"38-exchange-secrets-request", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, SecretsRequest: &SecretsRequest{Names: []string{"default/db", "shared/key"}}})},
 		{"39-exchange-secrets-reply", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, SecretsReply: &SecretsReply{Values: []SecretValue{
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
 		{"40-definition-discard-output", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "traffic"}, Command: &model.Command{Shell: "measure"},
-			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true, StdinEvent: true, Proxy: true, Sensu: true, OwnEntity: true}).Seal())},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true, StdinEvent: true, Proxy: true, Sensu: true, OwnEntity: true}).ToDefinition())},
 		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
-			ResultSignal(Signal{Definition: model.BuiltinDefinition(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
+			ResultSignal(Signal{Definition: model.BuiltinDefinitionID(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalValueBlock, Definition: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
 		{"45-batch-values-unix-ns", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200950, Signals: []Signal{{Kind: SignalValueBlock, Definition: 19,
@@ -211,21 +211,21 @@ func golden() []struct {
 		{"45-definition-directive", "Definition", AppendDefinition(nil, directiveDefinition())},
 		{"50-definition-rule-group", "Definition", AppendDefinition(nil, ruleGroupDefinition())},
 		{"47-definition-waiver", "Definition", AppendDefinition(nil, (&model.WaiverDefinition{Definition: model.Definition{Unit: 11, Namespace: 2, Name: "old-ssh"}, Technique: "shared/sshd",
-			Directive: "sshd", DirectiveNamespace: 2, Components: []string{"root login"}, ExpiresUnixMs: 1798135200000}).Seal())},
+			Directive: "sshd", DirectiveNamespace: 2, Components: []string{"root login"}, ExpiresUnixMs: 1798135200000}).ToDefinition())},
 		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalReport, Definition: 20, AtMs: 7200890, Body: AppendReport(nil, &Report{Components: 3, Codes: []byte{0x52, 0x00}, Enforced: true, DurationMs: 120,
 				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, HeldMs: 90000, Ended: "the run took longer than 5m",
 				Signed: AppendSignedRun(nil, &SignedRun{Number: 300, UnixMs: 1764007200500, Equal: true, Previous: [32]byte{1}, Assignment: [32]byte{2}, Signature: [64]byte{3}, Certificate: []byte{0x30, 0x00}})})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
-		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
+		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionRecord{Session: 0xfeedface,
 			Start: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
-		{"28-record-no-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: model.ServerNode, Session: &SessionMark{Session: 0xfeedface, Start: true, Namespace: 1, NoKeepalive: true}})},
-		{"44-record-every-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface, Start: true, Namespace: 2, TimeoutMs: 120000, EveryKeepalive: true, Registered: true}})},
+		{"28-record-no-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: model.ServerNode, Session: &SessionRecord{Session: 0xfeedface, Start: true, Namespace: 1, NoKeepalive: true}})},
+		{"44-record-every-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionRecord{Session: 0xfeedface, Start: true, Namespace: 2, TimeoutMs: 120000, EveryKeepalive: true, Registered: true}})},
 		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
-		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: IntentMark{Revision: 42, Incarnation: 0xfeedface, Intent: 0xcafe, LastID: 1007,
+		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: IntentRecord{Revision: 42, Incarnation: 0xfeedface, Intent: 0xcafe, LastID: 1007,
 			History: 0xbeef, Recorded: 99, Authority: 0xf00d}})},
-		{"24-record-deregistered", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,shared/log", Reason: "no session for 1h", Entity: `{"entity_class":"agent"}`}})},
-		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Deleted: true}})},
+		{"24-record-deregistered", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetRecord{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,shared/log", Reason: "no session for 1h", Entity: `{"entity_class":"agent"}`}})},
+		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetRecord{Check: 5, Deleted: true}})},
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
 		{"25-record-action-of-problem", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "Ada (PagerDuty)", Problem: "3npvq9h2m4x8ztwk"}})},
@@ -233,7 +233,7 @@ func golden() []struct {
 		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Severity: model.High, Commit: 9001, Index: 1, Definition: 19, Trigger: "load is high",
 			Problem: true, Executed: 1764007200500000000, Output: []byte("last(//system.cpu.load)>4: 4.5")}})},
 		{"45-record-samples", "SamplesRecord", record(Record{Kind: RecordSamples, Samples: &Samples{Block: goldenSamples()}})},
-		{"51-record-discovery", "DiscoveryRecord", record(Record{Kind: RecordDiscovery, Node: 214, Discovery: &DiscoveryMark{Unit: 1007, Hold: true, Items: 300}})},
+		{"51-record-discovery", "DiscoveryRecord", record(Record{Kind: RecordDiscovery, Node: 214, Discovery: &DiscoveryRecord{Unit: 1007, Hold: true, Items: 300}})},
 		{"27-record-proxy-result", "ProxyResultRecord", record(Record{Kind: RecordProxyResult, Node: 301, ProxyResult: &ProxyResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
 			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x10, 0x11, 0x18, 0xad, 0x02, 0x52, 0x00}}})},
 	}
@@ -282,8 +282,8 @@ func TestHashesAndSignedBytes(t *testing.T) {
 	}
 }
 
-// TestPageShowsGoldenBytes expects docs/protocol/README.md to show the same example bytes as the golden files.
-func TestPageShowsGoldenBytes(t *testing.T) {
+// TestProtocolPageShowsGoldenBytes expects docs/protocol/README.md to show the same example bytes as the golden files.
+func TestProtocolPageShowsGoldenBytes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -42,30 +42,30 @@ type Record struct {
 	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, ServerResult, ProxyResult, Verdict (the node that it is about), Discovery
 	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
 
-	Session      *SessionMark
-	Forget       *ForgetMark
+	Session      *SessionRecord
+	Forget       *ForgetRecord
 	Action       *Action
 	ServerResult *ServerResult
 	ProxyResult  *ProxyResult
-	Intent       IntentMark // a value, because each partition decodes each mark
+	Intent       IntentRecord // a value, because each partition decodes each mark
 	Verdict      *Verdict
 	Samples      *Samples
-	Discovery    *DiscoveryMark
+	Discovery    *DiscoveryRecord
 }
 
 // Samples is the journal record with a block of values of Prometheus series. A SampleReader reads the block.
 type Samples struct{ Block []byte }
 
-// DiscoveryMark is the journal record that stops a Template from creating discovered items, or lets the Template
+// DiscoveryRecord is the journal record that stops a Template from creating discovered items, or lets the Template
 // resume. The reason is the namespace's limit of discovered items. A held Template keeps its first items, and new
 // entities create none.
-type DiscoveryMark struct {
+type DiscoveryRecord struct {
 	Unit  model.UnitID
 	Hold  bool   // else release
 	Items uint32 // with Hold: the most items that stay
 }
 
-// Verdict is the journal record that a trigger (an alert rule on values) changed its result. A trigger is an alert
+// Verdict is the journal record of a changed result of a trigger (alert rule on values). A trigger is an alert
 // rule on values; true means a problem. Commit and Index tell the values that changed it: a replay computes the
 // verdict from them again and finds here that it is recorded.
 type Verdict struct {
@@ -80,9 +80,9 @@ type Verdict struct {
 	Severity   model.Severity // of the problem; zero for one that is removed
 }
 
-// IntentMark is the journal record of the latest revision of the declared resources. It also has the ids of the other
+// IntentRecord is the journal record of the latest revision of the declared resources. It also has the ids of the other
 // stores. A start compares the last mark with the stores that it opens.
-type IntentMark struct {
+type IntentRecord struct {
 	Revision    int64
 	Incarnation uint64 // of the journal that the mark was written to
 	Intent      uint64 // identity of the intent store
@@ -92,8 +92,8 @@ type IntentMark struct {
 	Authority   uint64 // identity of the certificate authority
 }
 
-// SessionMark is the journal record of a session's start or end. A start is written before Welcome.
-type SessionMark struct {
+// SessionRecord is the journal record of a session's start or end. A start is written before Welcome.
+type SessionRecord struct {
 	Session     uint64
 	Start       bool // else ended
 	Clean       bool // ended by Bye: a planned stop
@@ -108,8 +108,8 @@ type SessionMark struct {
 	Registered     bool // the node was created for this session of a Sensu agent
 }
 
-// ForgetMark is the journal record that the events of a check or node were deleted.
-type ForgetMark struct {
+// ForgetRecord is the journal record that the events of a check or node were deleted.
+type ForgetRecord struct {
 	Check   model.CheckID // zero: all checks of the node
 	Deleted bool          // the resource itself is deleted: leave a tombstone
 	// Of a deregistered ephemeral node:
@@ -223,9 +223,9 @@ func (r *Record) Decode(data []byte) error {
 		r.Node, r.Batch = model.NodeID(node), data[n:]
 		return nil
 	case RecordSession:
-		r.Session = &SessionMark{}
+		r.Session = &SessionRecord{}
 	case RecordForget:
-		r.Forget = &ForgetMark{}
+		r.Forget = &ForgetRecord{}
 	case RecordAction:
 		r.Action = &Action{}
 	case RecordServerResult:
@@ -237,7 +237,7 @@ func (r *Record) Decode(data []byte) error {
 	case RecordSamples:
 		r.Samples = &Samples{}
 	case RecordDiscovery:
-		r.Discovery = &DiscoveryMark{}
+		r.Discovery = &DiscoveryRecord{}
 	}
 	if int(r.Kind) >= len(recordMessages) || recordMessages[r.Kind] == "" {
 		return fmt.Errorf("decode journal record: %w: unknown kind %d", ErrMalformed, data[0])

@@ -290,7 +290,7 @@ func (c *coder) textList(num uint32, name string, list *[]string, limit, maxByte
 // so that equal maps have equal bytes.
 func (c *coder) texts(num uint32, name string, m *map[string]string, limit int) {
 	for c.decodes(num) {
-		c.entry(name, m, limit)
+		c.mapEntry(name, m, limit)
 	}
 	if !c.encoding || len(*m) == 0 {
 		return

@@ -38,7 +38,7 @@ var (
 	ErrProtocol = errors.New("invalid WebSocket frame or handshake")
 )
 
-// CloseError is the error for a close frame of the peer. It has a code and a reason.
+// CloseError is the error that reads return after the peer has sent a close frame. It has a code and a reason.
 type CloseError struct {
 	Code   uint16
 	Reason string
@@ -66,7 +66,7 @@ type Conn struct {
 
 	writeLock sync.Mutex
 	timeout   time.Duration
-	deadline  time.Time // write deadline of nc; see moveDeadline
+	deadline  time.Time // write deadline of nc; see extendWriteDeadline
 
 	buffers     *Buffers
 	longPayload *[]byte    // pooled buffer of the last message, if it was too long for the window
@@ -78,7 +78,7 @@ type Conn struct {
 	idleBuffer  [idleBufferBytes]byte
 }
 
-// newConn makes a network connection a WebSocket connection, in the role of client or server.
+// newConn wraps a network connection as a WebSocket connection, in the role of client or server.
 func newConn(nc net.Conn, client bool, o Options) *Conn {
 	return &Conn{nc: nc, client: client, timeout: o.Timeout, buffers: o.Buffers, fragments: o.Fragments}
 }
@@ -89,15 +89,15 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 // Close closes the underlying connection without a close frame.
 func (c *Conn) Close() error { return c.nc.Close() }
 
-// Write sends a binary message. The caller leaves Headroom free bytes in front for the frame header. The header goes
-// into the headroom, so a message is one write without a copy; a client masks it in place. After an error the
-// connection is of no use.
+// Write sends a message as one binary WebSocket frame. The caller leaves Headroom free bytes in front for the
+// frame header. The header goes into the headroom, so a message is one write without a copy; a client masks it
+// in place. After an error the connection is of no use.
 func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
 
 // Ping sends a ping. The peer's pong returns the payload (at most 125 bytes).
 func (c *Conn) Ping(payload []byte) error { return c.writeControl(ws.OpPing, payload) }
 
-// Pong sends a pong without a ping, as a sign of life to the peer.
+// Pong sends an unsolicited pong frame (RFC 6455) to the peer, as a heartbeat.
 func (c *Conn) Pong() error { return c.writeControl(ws.OpPong, nil) }
 
 // WriteClose sends a close frame. The connection stays open for the peer's answer.
@@ -123,7 +123,7 @@ func (c *Conn) write(op Op, frame []byte) error {
 	return c.Send(frame[Headroom-size:])
 }
 
-// putHeader encodes the header of a WebSocket frame at the start of b. It returns the header's size.
+// putHeader encodes the header of a WebSocket frame at the start of buffer b. It returns the header's size.
 func putHeader(b []byte, h ws.Header) int {
 	if err := ws.WriteHeaderBuffer(io.Discard, h, b); err != nil {
 		panic("BUG: encode a frame's header: " + err.Error())
@@ -131,7 +131,8 @@ func putHeader(b []byte, h ws.Header) int {
 	return ws.HeaderSize(h)
 }
 
-// AppendFrame encodes a server's binary message as a frame, and appends the frame to dst. Send sends the frame.
+// AppendFrame encodes a binary message of a server as a frame, and appends the frame to dst. Send sends the
+// frame.
 func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	h := ws.Header{Fin: true, OpCode: ws.OpBinary}
 	for _, p := range parts {
@@ -149,16 +150,16 @@ func AppendFrame(dst []byte, parts ...[]byte) []byte {
 func (c *Conn) Send(frames []byte) error {
 	c.writeLock.Lock()
 	defer c.writeLock.Unlock()
-	if err := c.moveDeadline(); err != nil {
+	if err := c.extendWriteDeadline(); err != nil {
 		return err
 	}
 	_, err := c.nc.Write(frames)
 	return err
 }
 
-// moveDeadline sets the time by which writes to the connection must succeed, later than before. To save system calls,
-// it does so at most once per timeout.
-func (c *Conn) moveDeadline() error {
+// extendWriteDeadline extends the deadline for writes to the connection. To save system calls, it does so at
+// most once per timeout.
+func (c *Conn) extendWriteDeadline() error {
 	now := time.Now() // its monotonic reading ignores changes of the wall clock
 	if c.deadline.Sub(now) > c.timeout {
 		return nil
@@ -180,8 +181,8 @@ func CloseGracefully(nc net.Conn, within time.Duration) {
 	_, _ = io.CopyN(io.Discard, below, maxDiscard)
 }
 
-// closeWrite ends sending on a connection and on the connections below, such as TCP below TLS. TCP, for example, is
-// below TLS; it returns the lowest connection.
+// closeWrite closes the sending direction of a connection and of underlying connections, such as TCP under TLS.
+// TCP, for example, is below TLS; it returns the lowest connection.
 func closeWrite(nc net.Conn) (below net.Conn) {
 	for below = nc; ; {
 		if w, ok := below.(interface{ CloseWrite() error }); ok {
@@ -198,7 +199,8 @@ func closeWrite(nc net.Conn) (below net.Conn) {
 // CloseGracefully closes the TCP or TLS connection, but first lets the peer read the last message.
 func (c *Conn) CloseGracefully(within time.Duration) { CloseGracefully(c.nc, within) }
 
-// CloseWrite closes the sending direction. It limits the time in which another goroutine may still read.
+// CloseWrite closes the sending direction of the connection. It limits the time in which another goroutine may
+// still read.
 func (c *Conn) CloseWrite(within time.Duration) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(within))
 	closeWrite(c.nc)

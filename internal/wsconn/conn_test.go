@@ -44,7 +44,7 @@ func newConnPair(t testing.TB) (server, client *Conn) {
 	return server, client
 }
 
-// newTestMessage returns a message of n bytes, after free space for the frame header.
+// newTestMessage returns a message of n bytes, with free space for the frame header in front.
 func newTestMessage(n int) []byte {
 	return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...)
 }
@@ -89,7 +89,7 @@ func TestPingAndCloseAreAnswered(t *testing.T) {
 	}
 }
 
-// TestInvalidFramesAreRefused sends frames that break RFC 6455, and expects refusals.
+// TestInvalidFramesAreRefused sends frames that break the WebSocket standard (RFC 6455), and expects errors.
 func TestInvalidFramesAreRefused(t *testing.T) {
 	mask := func(h ws.Header) ws.Header { h.Masked = true; return h }
 	huge := []byte{0x82, 0xff}
@@ -227,7 +227,8 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// replayConn is a connection in memory for tests. Its Read returns given bytes.
+// replayConn is an in-memory network connection for tests that returns given bytes to readers. Its Read returns
+// given bytes.
 type replayConn struct {
 	net.Conn
 	r io.Reader
@@ -268,9 +269,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// TestMessagesSentTogetherAreReadAtOnce sends messages together, and expects one system call to read all that have
-// arrived. HasFrame reports another complete message. Messages that the server sends together arrive one by one.
-func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
+// TestOneSystemCallReadsSeveralMessages sends several messages together, and expects one system call to read
+// all of the messages. HasFrame reports another complete message. Messages that the server sends together
+// arrive one by one.
+func TestOneSystemCallReadsSeveralMessages(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, readAheadBytes - 8, readAheadBytes, readAheadBytes + 1, 65536, 1 << 20, 7, 7}
 	accepted, client := newConnPair(t)
 	server := NewServerConn(accepted.nc, Options{Timeout: 10 * time.Second, Buffers: new(Buffers)})
@@ -306,9 +308,9 @@ func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// TestPeerThatStillSendsReadsTheCloseReason sends a too large message, and expects the client to read the reason for
-// the refusal. The server's close frame has the reason, and arrives while the client still sends.
-func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
+// TestSendingClientReadsCloseReason sends a too large message, and expects the client to read the refusal's
+// reason. The server's close frame has the reason, and arrives while the client still sends.
+func TestSendingClientReadsCloseReason(t *testing.T) {
 	for range 5 {
 		server, client := newConnPair(t)
 		sent := make(chan struct{})
@@ -342,9 +344,9 @@ func TestCloseGracefullyEndsWithAHangingPeer(t *testing.T) {
 	}
 }
 
-// TestAnnouncedLengthAllocatesNothing sends the header of a long message, and expects no memory use before the message
-// itself.
-func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
+// TestMessageHeaderAllocatesNoPayload sends only the header of a long message, and expects no memory for the
+// payload.
+func TestMessageHeaderAllocatesNoPayload(t *testing.T) {
 	server, client := newConnPair(t)
 	head := encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})
 	head = head[:len(head)-1<<20]

@@ -37,8 +37,8 @@ func (h *Handshake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Accept answers a client's WebSocket handshake with the given path and subprotocol. It refuses other handshakes with
-// an HTTP error. The caller sets the deadline of the handshake on nc.
+// Accept answers a client's WebSocket handshake, and requires the given path and subprotocol. It refuses other
+// handshakes with an HTTP error. The caller sets the deadline of the handshake on nc.
 func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	agreed := false
 	up := ws.Upgrader{
@@ -70,8 +70,8 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	return newConn(nc, false, o), nil
 }
 
-// NewServerConn returns the server's side of a connection. ws.Upgrader has performed the handshake. If nc is a
-// syscall.Conn, one system call reads several messages.
+// NewServerConn returns the server's side of a WebSocket connection. ws.Upgrader has performed the handshake.
+// If nc is a syscall.Conn, one system call reads several messages.
 func NewServerConn(nc net.Conn, o Options) *Conn {
 	c := newConn(nc, false, o)
 	c.raw = newRawReader(nc, c)
@@ -91,8 +91,8 @@ func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, err
 	return NewClientConn(nc, br, o)
 }
 
-// NewClientConn returns the client's side of a connection. ws.Dialer has performed the handshake. br is the reader
-// that the dialer returned, with frames that came with the answer; or nil.
+// NewClientConn returns the client's side of a WebSocket connection. ws.Dialer has performed the handshake. br
+// is the reader that the dialer returned, with frames that came with the answer; or nil.
 func NewClientConn(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
 	if br != nil {

@@ -28,7 +28,7 @@ func (c *Conn) Read(limit int) (Op, []byte, error) {
 	case err != nil:
 		return 0, nil, err
 	case !h.Fin:
-		payload, err = c.readRest(payload, limit)
+		payload, err = c.readContinuationFrames(payload, limit)
 	case h.OpCode.IsControl():
 		err = c.handleControl(h.OpCode, payload)
 	}
@@ -38,7 +38,7 @@ func (c *Conn) Read(limit int) (Op, []byte, error) {
 // readFrame reads one frame and returns its header and payload. continued is true if earlier frames of the same
 // message were read.
 func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte, err error) {
-	h, err = ws.ReadHeaderBuffer((*windowReader)(c), c.header[:])
+	h, err = ws.ReadHeaderBuffer((*connReader)(c), c.header[:])
 	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
 		return h, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
@@ -60,9 +60,9 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 	return h, payload, nil
 }
 
-// readRest reads the remaining frames of a message in several frames, and joins the payloads. Control frames may come
-// between them.
-func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
+// readContinuationFrames reads the remaining frames of a fragmented message, and joins the payloads. Control
+// frames may come between them.
+func (c *Conn) readContinuationFrames(first []byte, limit int) ([]byte, error) {
 	message := append(make([]byte, 0, min(2*len(first), limit)), first...)
 	for range maxFrames {
 		c.releaseBuffers()
@@ -121,7 +121,7 @@ func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 // readPayload returns the next n bytes of a message. They come from the buffer of received bytes if they fit,
 // otherwise from a pooled buffer.
 func (c *Conn) readPayload(n int) ([]byte, error) {
-	have, window := c.unreadTo-c.unreadFrom, c.window()
+	have, window := c.unreadTo-c.unreadFrom, c.receiveBuffer()
 	if n <= have {
 		p := window[c.unreadFrom : c.unreadFrom+n]
 		c.unreadFrom += n
@@ -155,8 +155,8 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 	}
 }
 
-// Wait waits until bytes can be read. An idle connection waits here with a small goroutine stack and without a large
-// buffer. The payload of the last Read is no longer valid.
+// Wait waits until the connection has bytes to read. An idle connection waits here with a small goroutine stack
+// and without a large buffer. The payload of the last Read is no longer valid.
 func (c *Conn) Wait() error {
 	c.releaseBuffers()
 	if c.unreadFrom < c.unreadTo {
@@ -185,17 +185,17 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// window returns the received bytes that Read has not returned yet, with their whole buffer.
-func (c *Conn) window() []byte {
+// receiveBuffer returns the connection's whole receive buffer, with read and unread bytes.
+func (c *Conn) receiveBuffer() []byte {
 	if c.readAhead != nil {
 		return *c.readAhead
 	}
 	return c.idleBuffer[:]
 }
 
-// HasFrame reports whether a complete frame has arrived. Then Read does not block.
+// HasFrame reports whether the connection has received a complete frame. Then Read does not block.
 func (c *Conn) HasFrame() bool {
-	b := c.window()[c.unreadFrom:c.unreadTo]
+	b := c.receiveBuffer()[c.unreadFrom:c.unreadTo]
 	if len(b) < 2 {
 		return false
 	}
@@ -212,26 +212,27 @@ func (c *Conn) HasFrame() bool {
 	return len(b) >= size+n
 }
 
-// windowReader reads the bytes that a connection has received, as an io.Reader.
-type windowReader Conn
+// connReader reads the received bytes of a connection, as an io.Reader.
+type connReader Conn
 
 // Read returns bytes that have arrived, or waits for new bytes. If all have been read, it waits for new bytes.
-func (r *windowReader) Read(p []byte) (int, error) {
+func (r *connReader) Read(p []byte) (int, error) {
 	c := (*Conn)(r)
 	if c.unreadFrom == c.unreadTo {
 		if err := c.Wait(); err != nil || c.unreadFrom == c.unreadTo {
 			return 0, err
 		}
 	}
-	n := copy(p, c.window()[c.unreadFrom:c.unreadTo])
+	n := copy(p, c.receiveBuffer()[c.unreadFrom:c.unreadTo])
 	c.unreadFrom += n
 	return n, nil
 }
 
-// Buffers has pools of buffers for long messages, one pool for each power of two. The zero value is ready.
+// Buffers has pools of message buffers, one pool for each buffer size (a power of two). The zero value is
+// ready.
 type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
 
-// get returns a buffer of at least n bytes from its pool.
+// get takes a buffer of at least n bytes from the pool of its size.
 func (b *Buffers) get(n int) *[]byte {
 	class := bits.Len(uint(n - 1))
 	if class >= len(b.pools) {
@@ -245,7 +246,7 @@ func (b *Buffers) get(n int) *[]byte {
 	return &p
 }
 
-// put returns a buffer to its pool.
+// put returns a buffer to the pool of its size.
 func (b *Buffers) put(p *[]byte) {
 	if class := bits.Len(uint(cap(*p) - 1)); class < len(b.pools) && cap(*p) == 1<<class {
 		b.pools[class].Put(p)

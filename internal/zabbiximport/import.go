@@ -1,7 +1,7 @@
 // Package zabbiximport turns Zabbix's exports of templates (YAML or JSON, 6.0 to 7.x) into resources of kind Template, and
 // reports with file and line each part that has no equivalent in Muster.
 //
-// A file becomes entities (source_entities.go): mappings that remember which of their fields were read. import.go makes a Template of each
+// A file becomes entities (read_export.go): mappings that remember which of their fields were read. import.go makes a Template of each
 // template, item.go its items and steps, trigger.go its triggers. A field that no function read is reported.
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
@@ -27,15 +27,15 @@ type Result struct {
 	Counts Counts `json:"counts"`
 }
 
-// Counts has the numbers of templates, items and other parts, in the files and imported.
+// Counts has the numbers of Zabbix templates, items, triggers and rules, as found and as imported.
 type Counts struct {
 	Templates, Items, Steps, Triggers, Rules                      int // also of discovery rules
 	ImportedItems, ImportedSteps, ImportedTriggers, ImportedRules int
 	Sources                                                       model.ItemSources // of the imported items and rules
 }
 
-// Options has the registry of kinds, and a function to check item keys. The function tells which item keys agents
-// collect.
+// Options has the registry of resource kinds, and a function that checks Zabbix item keys. The function tells
+// which item keys agents collect.
 type Options struct {
 	Kinds *kind.Registry
 	// CheckKey returns the reason why an agent collects no item with a key; nil: it does.
@@ -62,12 +62,12 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 		}
 		export.IgnoreFields("version", "date", "groups", "host_groups", "template_groups", "images")
 		for _, name := range export.UnreadFields() {
-			im.lose(export, name, "%s has no equivalent in Muster", name)
+			im.noteLoss(export, name, "%s has no equivalent in Muster", name)
 		}
 	}
 	for _, t := range im.templates {
 		im.importDependencies(t)
-		im.finish(t)
+		im.finishTemplate(t)
 	}
 	im.result.SortNotes()
 	return im.result, nil
@@ -82,17 +82,17 @@ type importer struct {
 	names     map[string]string    // technical names by names here
 }
 
-// lose adds a note that a part of an entity was not imported.
-func (im *importer) lose(e *conversion.Mapping, what, format string, args ...any) {
+// noteLoss adds a note about a part of an entity that was not imported.
+func (im *importer) noteLoss(e *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(e.File, e.Line(), what, true, format, args...)
 }
 
-// change adds a note that a part of an entity was imported in changed form.
-func (im *importer) change(e *conversion.Mapping, what, format string, args ...any) {
+// noteChange adds a note about a part of an entity that was imported in changed form.
+func (im *importer) noteChange(e *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(e.File, e.Line(), what, false, format, args...)
 }
 
-// template is a template of Zabbix while the import converts the template to Muster's form.
+// template is the working state of one Zabbix template during its conversion to a Muster Template.
 type template struct {
 	entity       *conversion.Mapping
 	name         string // technical name
@@ -117,11 +117,12 @@ type omission struct {
 	count   int
 }
 
-// title returns the name of the template, for notes.
+// title returns the Zabbix template's name for the notes of the import.
 func (t *template) title() string { return "template " + t.name }
 
-// count counts how many entities of a template have the same note. So the note is added only once per template.
-func count(list map[string]*omission, e *conversion.Mapping, what, text string, isLost bool) {
+// countOmission counts the entities of a Zabbix template to which the same import note applies. So the note is
+// added only once per template.
+func countOmission(list map[string]*omission, e *conversion.Mapping, what, text string, isLost bool) {
 	key := what + "\x00" + text
 	if list[key] == nil {
 		list[key] = &omission{first: e, subject: what, text: text, isLost: isLost}
@@ -129,14 +130,14 @@ func count(list map[string]*omission, e *conversion.Mapping, what, text string, 
 	list[key].count++
 }
 
-// omit adds a note for each field of an entity that the import has not read.
-func (t *template) omit(e *conversion.Mapping, what string) {
+// noteUnreadFields adds an import note for each unread field of a Zabbix entity.
+func (t *template) noteUnreadFields(e *conversion.Mapping, what string) {
 	for _, name := range e.UnreadFields() {
-		count(t.omitted, e, what, "field "+name+" has no equivalent in Muster", true)
+		countOmission(t.omitted, e, what, "field "+name+" has no equivalent in Muster", true)
 	}
 }
 
-// addTemplate imports a template, with all parts that its entry in the export contains. The export lists some triggers
+// addTemplate imports a template with its items, triggers, rules and macros. The export lists some triggers
 // outside of the template.
 func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 	im.result.Counts.Templates++
@@ -147,7 +148,7 @@ func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 		t.name = e.TextOf("name")
 	}
 	if im.byName[t.name] != nil {
-		im.lose(e, t.title(), "another template of these files has the name %s", t.name)
+		im.noteLoss(e, t.title(), "another template of these files has the name %s", t.name)
 		return
 	}
 	im.byName[t.name] = t
@@ -169,13 +170,13 @@ func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 		im.importRule(t, one)
 	}
 	for _, one := range e.List("templates") {
-		im.lose(one, t.title(), "it includes template %s: link both to the same nodes", one.TextOf("name"))
+		im.noteLoss(one, t.title(), "it includes template %s: link both to the same nodes", one.TextOf("name"))
 	}
 	for _, one := range e.List("httptests") {
-		im.lose(one, "web scenario "+one.TextOf("name"), "web scenarios are not supported")
+		im.noteLoss(one, "web scenario "+one.TextOf("name"), "web scenarios are not supported")
 	}
 	e.IgnoreFields("uuid", "name", "groups", "vendor")
-	t.omit(e, t.title())
+	t.noteUnreadFields(e, t.title())
 }
 
 // maxMacroValue bounds the value of a macro, in bytes.
@@ -190,25 +191,25 @@ func (im *importer) importMacros(t *template) {
 		value := one.TextOf("value")
 		what := "macro " + text
 		one.IgnoreFields("description", "config")
-		switch kind := constant(one, "type", "TEXT"); {
+		switch kind := enumField(one, "type", "TEXT"); {
 		case length == 0 || length != len(text):
-			im.lose(one, what, "the name is not valid here")
+			im.noteLoss(one, what, "the name is not valid here")
 			continue
 		case kind != "TEXT":
 			t.secrets = append(t.secrets, secretMacro{one, macro, value})
 			continue
 		}
 		if _, err := model.NewMacroValues(map[string]string{macro.String(): value}); err != nil {
-			im.lose(one, what, "%v", err)
+			im.noteLoss(one, what, "%v", err)
 			continue
 		}
 		if len(value) > maxMacroValue {
-			im.lose(one, what, "the value is longer than %d bytes", maxMacroValue)
+			im.noteLoss(one, what, "the value is longer than %d bytes", maxMacroValue)
 			continue
 		}
 		values[macro.String()] = value
 		for _, name := range one.UnreadFields() {
-			im.lose(one, what, "field %s has no equivalent in Muster", name)
+			im.noteLoss(one, what, "field %s has no equivalent in Muster", name)
 		}
 	}
 	if len(values) > 0 {
@@ -232,20 +233,20 @@ func (im *importer) importValueMaps(t *template) {
 		m := model.ValueMap{Name: conversion.ShortenLine(one.TextOf("name"), model.MaxName)}
 		what := "value map " + m.Name
 		for _, mapping := range one.List("mappings") {
-			word := constant(mapping, "type", "EQUAL")
+			word := enumField(mapping, "type", "EQUAL")
 			kind, known := mappingTypes[word]
 			of := model.ValueMapping{Type: kind, Value: mapping.TextOf("value"), Text: conversion.OneLine(mapping.TextOf("newvalue"))}
 			if _, err := prep.CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{of}}); err != nil || !known {
-				im.lose(mapping, what, "mapping of type %s left out: %v", word, err)
+				im.noteLoss(mapping, what, "mapping of type %s left out: %v", word, err)
 				continue
 			}
 			m.Mappings = append(m.Mappings, of)
 		}
 		switch {
 		case slices.ContainsFunc(t.spec.ValueMaps, func(other model.ValueMap) bool { return other.Name == m.Name }):
-			im.lose(one, what, "another value map has this name")
+			im.noteLoss(one, what, "another value map has this name")
 		case m.Name == "" || len(m.Mappings) == 0:
-			im.lose(one, what, "it has no name or no mappings")
+			im.noteLoss(one, what, "it has no name or no mappings")
 		default:
 			t.spec.ValueMaps = append(t.spec.ValueMaps, m)
 		}
@@ -282,12 +283,12 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	default:
 		return false
 	}
-	im.lose(t.entity, what, "left out: Muster refuses it: %s", conversion.OneLine(flaw.Error()))
+	im.noteLoss(t.entity, what, "left out: Muster refuses it: %s", conversion.OneLine(flaw.Error()))
 	return true
 }
 
-// finish adds the converted template and the notes about its parts to the result.
-func (im *importer) finish(t *template) {
+// finishTemplate adds the converted template and the notes about its parts to the import result.
+func (im *importer) finishTemplate(t *template) {
 	for _, list := range []map[string]*omission{t.omitted, t.idle} {
 		for _, o := range list {
 			text := o.text
@@ -299,12 +300,12 @@ func (im *importer) finish(t *template) {
 	}
 	name := cmp.Or(model.CleanName(t.name), "unnamed")
 	if other, taken := im.names[name]; taken {
-		im.lose(t.entity, t.title(), "it has the same name here as template %s: %s", other, name)
+		im.noteLoss(t.entity, t.title(), "it has the same name here as template %s: %s", other, name)
 		return
 	}
 	im.names[name] = t.name
 	if len(t.spec.Items)+len(t.spec.Discovery) == 0 {
-		im.lose(t.entity, t.title(), "left out: no items remain, so nothing would be collected")
+		im.noteLoss(t.entity, t.title(), "left out: no items remain, so nothing would be collected")
 		return
 	}
 	im.importSecrets(t, name)
@@ -314,7 +315,7 @@ func (im *importer) finish(t *template) {
 	}
 	for flaws := im.Kinds.Check(r); len(flaws) > 0; flaws = im.Kinds.Check(r) {
 		if !im.dropRefused(t, flaws[0]) {
-			im.lose(t.entity, t.title(), "left out: Muster refuses it: %s", conversion.OneLine(flaws[0].Error()))
+			im.noteLoss(t.entity, t.title(), "left out: Muster refuses it: %s", conversion.OneLine(flaws[0].Error()))
 			return
 		}
 	}

@@ -45,7 +45,7 @@ func TestImportGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/export.golden", out.String())
 }
 
-// TestImportRefusesOtherFiles imports files that are no exports of Zabbix, and expects an error for each.
+// TestImportRefusesOtherFiles imports files other than Zabbix exports, and expects an error for each file.
 func TestImportRefusesOtherFiles(t *testing.T) {
 	for _, data := range []string{"", "a: 1\n", "[1]\n", "<zabbix_export/>", "a: [\n"} {
 		if _, err := Import([]conversion.File{{Name: "x", Data: []byte(data)}}, options()); err == nil {
@@ -54,7 +54,8 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestImportDropsRefusedParts imports an export with some parts over the limits, and expects all other parts.
+// TestImportDropsRefusedParts imports an export with some entities over the limits, and expects all other
+// entities.
 func TestImportDropsRefusedParts(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	data := fmt.Sprintf(`{"zabbix_export":{"templates":[{"template":"a","macros":[{"macro":"{$A}","value":%[1]q},{"macro":"{$B}","value":"1"}],
@@ -68,7 +69,7 @@ func TestImportDropsRefusedParts(t *testing.T) {
 	}
 }
 
-// TestImportFolder imports real exports from a folder, and expects nearly all items, steps and triggers.
+// TestImportFolder imports real Zabbix exports from a folder, and expects nearly all entities to be imported.
 // MUSTER_ZABBIX_TEMPLATES names the folder; all resources must be valid.
 func TestImportFolder(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_TEMPLATES")

@@ -19,14 +19,14 @@ import (
 // valueTypes has the types of values by their names in exports.
 var valueTypes = map[string]string{"UNSIGNED": "unsigned", "FLOAT": "", "CHAR": "text", "TEXT": "text", "LOG": "log"}
 
-// idleType describes a type of Zabbix item for which Muster has no collector.
-type idleType struct {
+// unsupportedItemType describes a type of Zabbix item for which Muster has no collector.
+type unsupportedItemType struct {
 	text   string
 	detail string // the field with the source of the values
 }
 
 // idleTypes has the types of items that nobody collects here, by their names in exports.
-var idleTypes = map[string]idleType{
+var idleTypes = map[string]unsupportedItemType{
 	"SNMP_AGENT": {"SNMP", "snmp_oid"}, "SNMPV1": {"SNMP", "snmp_oid"}, "SNMPV2": {"SNMP", "snmp_oid"}, "SNMPV3": {"SNMP", "snmp_oid"}, "SNMP_TRAP": {"SNMP trap", ""},
 	"IPMI": {"IPMI", "ipmi_sensor"}, "JMX": {"JMX", "jmx_endpoint"}, "ODBC": {"ODBC", ""}, "SSH": {"SSH", ""}, "TELNET": {"Telnet", ""}, "SIMPLE": {"simple check", ""},
 	"EXTERNAL": {"external script", ""}, "HTTP_AGENT": {"HTTP agent", "url"},
@@ -45,7 +45,7 @@ var connectionFields = []string{
 func (im *importer) importItem(t *template, e *conversion.Mapping) {
 	im.result.Counts.Items++
 	if of, ok := im.newItem(t, e, "item "+e.TextOf("key")); ok {
-		t.omit(e, "items")
+		t.noteUnreadFields(e, "items")
 		t.spec.Items = append(t.spec.Items, of)
 	}
 }
@@ -53,10 +53,10 @@ func (im *importer) importItem(t *template, e *conversion.Mapping) {
 // newItem converts an item or item prototype of the export to an item of Muster.
 func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of model.Item, ok bool) {
 	of = model.Item{Key: e.TextOf("key"), Unit: conversion.OneLine(e.TextOf("units")), Disabled: isDisabled(e)}
-	word := constant(e, "value_type", "UNSIGNED")
+	word := enumField(e, "value_type", "UNSIGNED")
 	valueType, known := valueTypes[word]
 	if !known {
-		im.lose(e, what, "values of type %s are not supported", word)
+		im.noteLoss(e, what, "values of type %s are not supported", word)
 		return of, false
 	}
 	if !im.claimKey(t, e, what, of.Key) {
@@ -69,7 +69,7 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 	if m := e.Child("valuemap"); m != nil {
 		of.ValueMap = conversion.ShortenLine(m.TextOf("name"), model.MaxName)
 		if !slices.ContainsFunc(t.spec.ValueMaps, func(one model.ValueMap) bool { return one.Name == of.ValueMap }) {
-			im.lose(e, what, "the template has no value map %q", of.ValueMap)
+			im.noteLoss(e, what, "the template has no value map %q", of.ValueMap)
 			of.ValueMap = ""
 		}
 	}
@@ -78,7 +78,7 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 	im.importTags(e, what, &of)
 	e.IgnoreFields("uuid", "name", "triggers", "trigger_prototypes", "logtimefmt")
 	if e.HasField("discovery_rule") {
-		im.lose(e, what, "field discovery_rule has no equivalent in Muster")
+		im.noteLoss(e, what, "field discovery_rule has no equivalent in Muster")
 	}
 	return of, true
 }
@@ -86,7 +86,7 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 // isDisabled reports whether an item, rule or trigger of the export is disabled. Prototypes that Zabbix does not
 // discover count as disabled.
 func isDisabled(e *conversion.Mapping) bool {
-	status, discover := constant(e, "status", "ENABLED"), constant(e, "discover", "DISCOVER")
+	status, discover := enumField(e, "status", "ENABLED"), enumField(e, "discover", "DISCOVER")
 	return status == "DISABLED" || discover == "NO_DISCOVER"
 }
 
@@ -95,9 +95,9 @@ func isDisabled(e *conversion.Mapping) bool {
 func (im *importer) claimKey(t *template, e *conversion.Mapping, what, key string) bool {
 	switch {
 	case key == "" || len(key) > maxKey || model.HasControl(key):
-		im.lose(e, what, "expected a key of one line and at most %d bytes", maxKey)
+		im.noteLoss(e, what, "expected a key of one line and at most %d bytes", maxKey)
 	case t.keys[key]:
-		im.lose(e, what, "another item of the template has this key")
+		im.noteLoss(e, what, "another item of the template has this key")
 	default:
 		t.keys[key] = true
 		return true
@@ -108,14 +108,14 @@ func (im *importer) claimKey(t *template, e *conversion.Mapping, what, key strin
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// importSource imports the source of an item's values. Sources are, for example, the agent, a trapper or a master
-// item.
+// importSource imports where an item's values come from, such as the agent or another item. Sources are, for
+// example, the agent, a trapper or a master item.
 func (im *importer) importSource(t *template, e *conversion.Mapping, what string, of *model.Item) {
-	switch word := constant(e, "type", "ZABBIX_PASSIVE"); word {
+	switch word := enumField(e, "type", "ZABBIX_PASSIVE"); word {
 	case "TRAP":
 		of.Trapper = true
 		if hosts := e.TextOf("allowed_hosts"); hosts != "" {
-			im.lose(e, what, "allowed_hosts %s has no equivalent in Muster", hosts)
+			im.noteLoss(e, what, "allowed_hosts %s has no equivalent in Muster", hosts)
 		}
 		e.IgnoreFields(connectionFields...)
 	case "DEPENDENT":
@@ -129,7 +129,7 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 			err = im.CheckKey(key)
 		}
 		if _, missing := err.(*model.MissingMacroError); err != nil && !missing {
-			im.setIdle(e, what, of, conversion.OneLine("the agent: "+err.Error()))
+			im.markNotCollected(e, what, of, conversion.OneLine("the agent: "+err.Error()))
 			return
 		}
 		im.importInterval(t, e, what, of)
@@ -141,17 +141,17 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 		e.IgnoreFields(connectionFields...)
 		of.Internal = true
 		if _, err := model.ParseInternalKey(of.Key); err != nil {
-			im.setIdle(e, what, of, "internal item: "+err.Error())
-			im.lose(e, what, "%v", err)
+			im.markNotCollected(e, what, of, "internal item: "+err.Error())
+			im.noteLoss(e, what, "%v", err)
 		}
 	default:
 		idle, known := idleTypes[word]
 		text := cmp.Or(idle.text, word)
-		count(t.idle, e, "items", fmt.Sprintf("items of type %s are not collected here; they are marked so", cmp.Or(idle.text, word)), !known)
+		countOmission(t.idle, e, "items", fmt.Sprintf("items of type %s are not collected here; they are marked so", cmp.Or(idle.text, word)), !known)
 		if detail := e.TextOf(idle.detail); idle.detail != "" && detail != "" {
 			text += " " + detail
 		}
-		im.setIdle(e, what, of, text)
+		im.markNotCollected(e, what, of, text)
 	}
 }
 
@@ -167,17 +167,17 @@ func (im *importer) importFormula(t *template, e *conversion.Mapping, what strin
 	})
 	e.IgnoreFields(connectionFields...)
 	if err != nil {
-		im.loseFormula(e, what, of, err)
+		im.rejectFormula(e, what, of, err)
 		return
 	}
 	of.Formula = strings.TrimSpace(formula)
 	t.formulas[of.Key] = e
 }
 
-// loseFormula marks a calculated item with an unusable formula as not collected.
-func (im *importer) loseFormula(e *conversion.Mapping, what string, of *model.Item, err error) {
-	im.setIdle(e, what, of, "calculated: "+reasonOf(err))
-	im.lose(e, what, "%s", reasonOf(err))
+// rejectFormula marks a calculated item as not collected, because its formula is unusable.
+func (im *importer) rejectFormula(e *conversion.Mapping, what string, of *model.Item, err error) {
+	im.markNotCollected(e, what, of, "calculated: "+compileErrorReason(err))
+	im.noteLoss(e, what, "%s", compileErrorReason(err))
 }
 
 // checkFormulas compiles the formulas of a list of items. The formulas may read items of the template and prototypes
@@ -190,22 +190,22 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 		if of.Formula == "" {
 			continue
 		}
-		program, err := trigger.CompileFormula(items, of.Formula, t.macroValue(prototypes != nil))
+		program, err := trigger.CompileFormula(items, of.Formula, t.macroLookup(prototypes != nil))
 		if err == nil && prototypes != nil && len(program.Selections()) > 0 {
 			err = fmt.Errorf("a discovered item can only read items of its own node")
 		}
 		if err != nil {
-			im.loseFormula(t.formulas[of.Key], "item "+of.Key, of, err)
+			im.rejectFormula(t.formulas[of.Key], "item "+of.Key, of, err)
 		}
 	}
 }
 
-// setIdle makes an item one that Muster does not collect, and records the reason.
-func (im *importer) setIdle(e *conversion.Mapping, what string, of *model.Item, reason string) {
+// markNotCollected marks an item as not collected by Muster, and records the reason.
+func (im *importer) markNotCollected(e *conversion.Mapping, what string, of *model.Item, reason string) {
 	e.IgnoreFields(connectionFields...)
 	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, conversion.OneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
-		im.change(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
+		im.noteChange(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
 	}
 }
 
@@ -219,21 +219,21 @@ func (im *importer) importInterval(t *template, e *conversion.Mapping, what stri
 	case text == "":
 		return
 	case err != nil:
-		im.lose(e, what, "interval %s: %v; it is collected every minute", text, err)
+		im.noteLoss(e, what, "interval %s: %v; it is collected every minute", text, err)
 		return
 	case !ok:
-		im.lose(e, what, "interval %s cannot be read; it is collected every minute", text)
+		im.noteLoss(e, what, "interval %s cannot be read; it is collected every minute", text)
 		return
 	case custom != "" && interval == 0:
-		im.lose(e, what, "custom intervals have no equivalent in Muster: %s; it is collected every hour", custom)
+		im.noteLoss(e, what, "custom intervals have no equivalent in Muster: %s; it is collected every hour", custom)
 		interval = time.Hour
 	case custom != "":
-		im.lose(e, what, "custom intervals have no equivalent in Muster: %s", custom)
+		im.noteLoss(e, what, "custom intervals have no equivalent in Muster: %s", custom)
 	case strings.Contains(text, "{$"):
-		im.change(e, what, "interval %s became %s: intervals have no macros", text, expanded)
+		im.noteChange(e, what, "interval %s became %s: intervals have no macros", text, expanded)
 	}
 	if interval == 0 {
-		im.lose(e, what, "an interval of 0 has no equivalent in Muster; it is collected every minute")
+		im.noteLoss(e, what, "an interval of 0 has no equivalent in Muster; it is collected every minute")
 		return
 	}
 	if of.Interval = model.Duration(interval); of.Interval == model.DefaultItemInterval {
@@ -263,11 +263,11 @@ func (im *importer) importSteps(t *template, e *conversion.Mapping, what string,
 	typ, _ := of.ValueType()
 	for i, one := range e.List("preprocessing") {
 		im.result.Counts.Steps++
-		word := constant(one, "type", "")
+		word := enumField(one, "type", "")
 		step, err := importStep(one, word)
 		if err == nil && step.Name == "checkNotSupported" && step.OnFail == nil {
 			im.result.Counts.Steps--
-			im.change(one, what, "step %d, %s, has no effect: the reason of the agent stays", i+1, word)
+			im.noteChange(one, what, "step %d, %s, has no effect: the reason of the agent stays", i+1, word)
 			continue
 		}
 		if err == nil {
@@ -280,10 +280,10 @@ func (im *importer) importSteps(t *template, e *conversion.Mapping, what string,
 				continue
 			}
 		}
-		im.lose(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, conversion.OneLine(err.Error()))
+		im.noteLoss(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, conversion.OneLine(err.Error()))
 		if of.NotCollected == "" {
 			of.Trapper = false
-			im.setIdle(e, what, of, fmt.Sprintf("step %d, %s, has no equivalent in Muster", i+1, word))
+			im.markNotCollected(e, what, of, fmt.Sprintf("step %d, %s, has no equivalent in Muster", i+1, word))
 		}
 		for range e.List("preprocessing")[i+1:] {
 			im.result.Counts.Steps++
@@ -309,7 +309,7 @@ func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 		step.Parameters = nil
 	}
 	value := e.TextOf("error_handler_params")
-	switch handler := constant(e, "error_handler", "ORIGINAL_ERROR"); handler {
+	switch handler := enumField(e, "error_handler", "ORIGINAL_ERROR"); handler {
 	case "ORIGINAL_ERROR":
 	case "DISCARD_VALUE":
 		step.OnFail = &model.OnFail{}
@@ -318,7 +318,7 @@ func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 	case "CUSTOM_ERROR":
 		step.OnFail = &model.OnFail{Error: cmp.Or(value, "failed")}
 	default:
-		return step, fmt.Errorf("unknown error handler %s", handler)
+		return step, fmt.Errorf("unknown error handler %s of a preprocessing step", handler)
 	}
 	return step, nil
 }
@@ -337,23 +337,23 @@ func (im *importer) importTags(e *conversion.Mapping, what string, of *model.Ite
 		switch {
 		case twice && other != value:
 			value = conversion.OneLine(other + ", " + value)
-			im.change(one, what, "tag %s has one value here: %s", tag, value)
+			im.noteChange(one, what, "tag %s has one value here: %s", tag, value)
 		case !twice && len(of.Tags) == model.MaxValueTags:
-			im.lose(one, what, "tag %s is left out: an item has at most %d tags", tag, model.MaxValueTags)
+			im.noteLoss(one, what, "tag %s is left out: an item has at most %d tags", tag, model.MaxValueTags)
 			continue
 		}
 		of.Tags[tag] = value
 	}
 }
 
-// dropOrphans removes items without their master item in the template.
+// dropOrphans removes dependent items whose master item is not in the template.
 func (im *importer) dropOrphans(t *template) {
 	for dropped := true; dropped; {
 		dropped = false
 		t.spec.Items = slices.DeleteFunc(t.spec.Items, func(of model.Item) bool {
 			has := of.From == "" || of.From != of.Key && hasItem(t.spec.Items, of.From)
 			if !has {
-				im.lose(t.entity, "item "+of.Key, "its master item %q is not in the template", of.From)
+				im.noteLoss(t.entity, "item "+of.Key, "its master item %q is not in the template", of.From)
 				dropped = true
 			}
 			return !has

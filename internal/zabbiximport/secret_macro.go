@@ -14,19 +14,19 @@ type secretMacro struct {
 	vault string // PATH:KEY in Vault; empty: the macro has the type secret text
 }
 
-// importSecrets makes a Secret for each secret macro in the item keys that agents collect. The values are in files of
-// the nodes.
+// importSecrets creates a Muster Secret for each secret Zabbix macro in the keys of agent items. The values are
+// in files of the nodes.
 func (im *importer) importSecrets(t *template, name string) {
 	for _, macro := range t.secrets {
 		what := "macro " + macro.String()
-		inKeys, elsewhere := t.usesOf(macro.Name)
+		inKeys, elsewhere := t.findMacroUses(macro.Name)
 		switch {
 		case macro.Kind != model.NoContext:
-			im.lose(macro.entity, what, "a secret macro has no context here")
+			im.noteLoss(macro.entity, what, "a secret macro has no context here")
 		case elsewhere:
-			im.lose(macro.entity, what, "a step, trigger or filter has it: agents alone have the values of secret macros, in keys")
+			im.noteLoss(macro.entity, what, "a step, trigger or filter has it: agents alone have the values of secret macros, in keys")
 		case !inKeys:
-			im.lose(macro.entity, what, "no item that an agent collects has it in its key")
+			im.noteLoss(macro.entity, what, "no item that an agent collects has it in its key")
 		default:
 			secret := model.CleanName(name + "." + strings.ToLower(macro.Name))
 			t.spec.Secrets = append(t.spec.Secrets, model.MacroSecret{Macro: macro.String(), Secret: secret})
@@ -34,14 +34,14 @@ func (im *importer) importSecrets(t *template, name string) {
 			if macro.vault != "" {
 				origin = ", where it was in Vault at " + conversion.OneLine(macro.vault)
 			}
-			im.change(macro.entity, what, "its value is not in the export%s: write it to the file %s in /etc/muster/secrets on each node, or change the Secret %s", origin, secret, secret)
+			im.noteChange(macro.entity, what, "its value is not in the export%s: write it to the file %s in /etc/muster/secrets on each node, or change the Secret %s", origin, secret, secret)
 		}
 	}
 }
 
-// usesOf reports whether a macro is used in item keys, and whether elsewhere in the template. Agents collect the items
-// of such keys; only the server reads the other texts.
-func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
+// findMacroUses reports whether a macro occurs in item keys, and whether elsewhere in the template. Agents
+// collect the items of such keys; only the server reads the other texts.
+func (t *template) findMacroUses(name string) (inKeys, elsewhere bool) {
 	has := func(text string) bool {
 		return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":")
 	}
@@ -62,7 +62,7 @@ func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
 	for i := range items {
 		of := &items[i]
 		log := strings.HasPrefix(of.Key, "log") // log, logrt and their counts: the agent reads no secret for the name of a file
-		inKeys = inKeys || of.Collected() && !log && has(of.Key)
+		inKeys = inKeys || of.IsCollected() && !log && has(of.Key)
 		elsewhere = elsewhere || has(of.Formula) || log && has(of.Key)
 		for k := range of.Steps {
 			for _, text := range of.Steps[k].Texts() {

@@ -32,26 +32,26 @@ func (im *importer) importTrigger(in *template, e *conversion.Mapping) {
 // newTrigger converts a trigger or trigger prototype of Zabbix. A prototype may also read item prototypes.
 func (im *importer) newTrigger(in *template, prototypes []model.Item, e *conversion.Mapping) (of model.Trigger, t *template, ok bool) {
 	im.result.Counts.Triggers++
-	of = model.Trigger{Name: titleOf(e.TextOf("name")), Disabled: isDisabled(e)}
+	of = model.Trigger{Name: convertTriggerName(e.TextOf("name")), Disabled: isDisabled(e)}
 	what := "trigger " + of.Name
 	t = in
 	var err error
-	if of.Expression, t, err = im.localExpression(t, e.TextOf("expression")); err != nil {
-		im.lose(e, what, "%s", reasonOf(err))
+	if of.Expression, t, err = im.convertExpression(t, e.TextOf("expression")); err != nil {
+		im.noteLoss(e, what, "%s", compileErrorReason(err))
 		return of, t, false
 	}
-	word := constant(e, "priority", "NOT_CLASSIFIED")
+	word := enumField(e, "priority", "NOT_CLASSIFIED")
 	severity, known := severities[word]
 	if of.Severity = severity; !known {
-		im.lose(e, what, "severity %s is unknown: it is average", word)
+		im.noteLoss(e, what, "severity %s is unknown: it is average", word)
 	}
 	recovery := e.TextOf("recovery_expression")
-	switch mode := constant(e, "recovery_mode", "EXPRESSION"); mode {
+	switch mode := enumField(e, "recovery_mode", "EXPRESSION"); mode {
 	case "EXPRESSION":
 	case "RECOVERY_EXPRESSION":
-		of.Recovery, _, err = im.localExpression(t, recovery)
+		of.Recovery, _, err = im.convertExpression(t, recovery)
 	case "NONE":
-		im.lose(e, what, "recovery mode NONE has no equivalent in Muster: the problem closes when the expression is false")
+		im.noteLoss(e, what, "recovery mode NONE has no equivalent in Muster: the problem closes when the expression is false")
 	default:
 		err = fmt.Errorf("unknown recovery mode %s", mode)
 	}
@@ -59,33 +59,33 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 		err = t.checkExpressions(prototypes, of.Expression, of.Recovery)
 	}
 	if err != nil {
-		im.lose(e, what, "%s", reasonOf(err))
+		im.noteLoss(e, what, "%s", compileErrorReason(err))
 		return of, t, false
 	}
-	if constant(e, "type", "SINGLE") == "MULTIPLE" {
-		im.lose(e, what, "generation of multiple events has no equivalent in Muster: one problem is open at a time")
+	if enumField(e, "type", "SINGLE") == "MULTIPLE" {
+		im.noteLoss(e, what, "generation of multiple events has no equivalent in Muster: one problem is open at a time")
 	}
-	if constant(e, "correlation_mode", "DISABLED") == "TAG_VALUE" {
-		im.lose(e, what, "correlation by tag %s has no equivalent in Muster", e.TextOf("correlation_tag"))
+	if enumField(e, "correlation_mode", "DISABLED") == "TAG_VALUE" {
+		im.noteLoss(e, what, "correlation by tag %s has no equivalent in Muster", e.TextOf("correlation_tag"))
 	}
 	dependencies := e.List("dependencies")
 	if link := e.TextOf("url"); link != "" {
 		if u, err := url.Parse(link); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(link, "{}") && !model.HasControl(link) && len(link) <= model.MaxText {
 			of.Runbook = link
 		} else {
-			im.lose(e, what, "url %s is no link here", conversion.ShortenLine(link, 100))
+			im.noteLoss(e, what, "url %s is no link here", conversion.ShortenLine(link, 100))
 		}
 	}
 	e.IgnoreFields("uuid", "correlation_tag", "manual_close")
-	t.omit(e, "triggers")
+	t.noteUnreadFields(e, "triggers")
 	if prototypes != nil && len(model.EntityMacros(of.Name)) == 0 {
 		macros := model.EntityMacros(of.Expression)
 		if len(macros) == 0 {
-			im.lose(e, what, "neither name nor expression has a macro of an entity, so that all entities would have one trigger")
+			im.noteLoss(e, what, "neither name nor expression has a macro of an entity, so that all entities would have one trigger")
 			return of, t, false
 		}
 		of.Name = conversion.ShortenLine(of.Name, model.MaxName-200) + " " + macros[0]
-		im.change(e, what, "a discovered trigger has a name of its own here: %s", of.Name)
+		im.noteChange(e, what, "a discovered trigger has a name of its own here: %s", of.Name)
 	}
 	for number, name := 2, of.Name; t.triggers[of.Name]; number++ {
 		of.Name = fmt.Sprintf("%s (%d)", name, number)
@@ -97,33 +97,34 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	return of, t, true
 }
 
-// dependency is a dependency between two triggers, in the form of the export.
+// dependency is a dependency between two Zabbix triggers, as written in the export.
 type dependency struct {
 	on   *conversion.Mapping
 	from string // name of the other one here
 }
 
-// importDependencies adds the dependencies between triggers. All triggers of the template are imported before.
+// importDependencies imports the dependencies between Zabbix triggers. All triggers of the template are
+// imported before.
 func (im *importer) importDependencies(t *template) {
 	for _, d := range t.dependencies {
 		name := d.on.TextOf("name")
-		expression, in, err := im.localExpression(nil, d.on.TextOf("expression"))
+		expression, in, err := im.convertExpression(nil, d.on.TextOf("expression"))
 		d.on.IgnoreFields("recovery_expression", "correlation_tag")
 		found := ""
 		if err == nil && in == t {
-			found = addDependency(t.spec.Triggers, nil, d.from, titleOf(name), expression)
+			found = addDependency(t.spec.Triggers, nil, d.from, convertTriggerName(name), expression)
 			for i := range t.spec.Discovery {
-				found = cmp.Or(found, addDependency(t.spec.Discovery[i].Triggers, t.spec.Triggers, d.from, titleOf(name), expression))
+				found = cmp.Or(found, addDependency(t.spec.Discovery[i].Triggers, t.spec.Triggers, d.from, convertTriggerName(name), expression))
 			}
 		}
 		if found == "" {
-			im.lose(d.on, "trigger "+d.from, "it depends on %s, which is no trigger of this template here", name)
+			im.noteLoss(d.on, "trigger "+d.from, "it depends on %s, which is no trigger of this template here", name)
 		}
 	}
 }
 
-// addDependency records that a trigger depends on another, and returns the other's name. The other is in the same list
-// or in further; the name is empty if one of the two is missing.
+// addDependency records that one trigger depends on another trigger, and returns the second trigger's name. The
+// other is in the same list or in further; the name is empty if one of the two is missing.
 func addDependency(list, further []model.Trigger, from, title, expression string) string {
 	i := slices.IndexFunc(list, func(t model.Trigger) bool { return t.Name == from })
 	if i < 0 || len(list[i].DependsOn) == model.MaxDependencies {
@@ -138,9 +139,9 @@ func addDependency(list, further []model.Trigger, from, title, expression string
 	return ""
 }
 
-// titleOf returns the name of a trigger in one line. Zabbix's macros for the host are removed. Macros of Zabbix in it
-// have no value here.
-func titleOf(name string) string {
+// convertTriggerName converts a Zabbix trigger's name to one line of text. Zabbix's macros for the host are
+// removed. Macros of Zabbix in it have no value here.
+func convertTriggerName(name string) string {
 	for _, macro := range []string{"{HOST.NAME}", "{HOST.HOST}", "{HOSTNAME}"} {
 		name = strings.ReplaceAll(name, macro, "the node")
 	}
@@ -150,11 +151,11 @@ func titleOf(name string) string {
 	return name
 }
 
-// localExpression returns a trigger's or item's expression in Muster's form, with //key instead of /template/key. A
-// nil template is that which it names.
-func (im *importer) localExpression(in *template, expression string) (string, *template, error) {
+// convertExpression converts a Zabbix expression to Muster's form, with //key instead of /template/key. A nil
+// template is that which it names.
+func (im *importer) convertExpression(in *template, expression string) (string, *template, error) {
 	if strings.TrimSpace(expression) == "" {
-		return "", in, fmt.Errorf("the expression is missing")
+		return "", in, fmt.Errorf("the trigger or item has no expression")
 	}
 	named := ""
 	out, err := trigger.ReplaceHosts(expression, func(host string) (string, error) {
@@ -175,7 +176,7 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 		return "", in, fmt.Errorf("the trigger reads items of another template, %s; write a RuleGroup (docs/rules.md)", named)
 	case in != nil: // a renamed template: the expression compiles only over its own items
 	case other == nil:
-		return "", in, fmt.Errorf("template %s is not in these files", named)
+		return "", in, fmt.Errorf("template %s is not in the imported files", named)
 	default:
 		in = other
 	}
@@ -194,16 +195,16 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 		if expression == "" {
 			continue
 		}
-		if _, err := trigger.CompileForItems(items, expression, t.macroValue(prototypes != nil)); err != nil {
+		if _, err := trigger.CompileForItems(items, expression, t.macroLookup(prototypes != nil)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// macroValue returns a function that gives every macro some value, for compiling expressions. A macro without a value
-// gets a sample value. entities: it has macros of entities, too.
-func (t *template) macroValue(entities bool) func(string) (string, error) {
+// macroLookup returns a function that returns a macro's value, or a sample value for compiling expressions. A
+// macro without a value gets a sample value. entities: it has macros of entities, too.
+func (t *template) macroLookup(entities bool) func(string) (string, error) {
 	return func(macro string) (string, error) {
 		if entities && model.IsEntityMacro(macro) {
 			return "1", nil
@@ -212,9 +213,9 @@ func (t *template) macroValue(entities bool) func(string) (string, error) {
 	}
 }
 
-// reasonOf returns the cause of an expression's compile error, in one line. The position in the expression is left
-// out.
-func reasonOf(err error) string {
+// compileErrorReason returns the reason of an expression's compile error, in one line. The position in the
+// expression is left out.
+func compileErrorReason(err error) string {
 	var fault *trigger.Error
 	if errors.As(err, &fault) {
 		return conversion.ShortenLine(fault.Problem+": "+fault.Source, 300)

@@ -88,17 +88,17 @@ func CopyFolder(t testing.TB, from, to string) {
 	}
 }
 
-// Counter is a check that counts its own runs. Tests compare this number with the server's results.
-type Counter struct {
+// CountingCheck is a test check that counts its own runs. Tests compare this number with the server's results.
+type CountingCheck struct {
 	t    testing.TB
 	name string
 	dir  string
 }
 
-// Counter declares a test check that counts its own runs, and prints for example "run 3".
-func (s *Server) Counter(name string, node string, more ...string) *Counter {
+// NewCountingCheck declares a test check that counts its own runs, and prints for example "run 3".
+func (s *Server) NewCountingCheck(name string, node string, more ...string) *CountingCheck {
 	s.t.Helper()
-	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
+	c := &CountingCheck{t: s.t, name: name, dir: s.t.TempDir()}
 	// The last command before the output writes the number: a run that was
 	// killed earlier does not count.
 	script := fmt.Sprintf("while [ -e %[1]s/hold ]; do sleep 0.05; done; cat %[1]s/more 2>/dev/null; echo x >>%[1]s/runs; echo run $(wc -l <%[1]s/runs); exit $(cat %[1]s/status 2>/dev/null || echo 0)", c.dir)
@@ -108,7 +108,7 @@ func (s *Server) Counter(name string, node string, more ...string) *Counter {
 }
 
 // Runs returns how often the test's check has run.
-func (c *Counter) Runs() uint64 {
+func (c *CountingCheck) Runs() uint64 {
 	c.t.Helper()
 	info, err := os.Stat(filepath.Join(c.dir, "runs"))
 	if err != nil {
@@ -117,26 +117,29 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Block makes the next runs of the test's check wait for Unblock.
-func (c *Counter) Block() { c.t.Helper(); c.writeControlFile("hold", "") }
+// Block makes the next runs of the test check wait for a call of Unblock.
+func (c *CountingCheck) Block() { c.t.Helper(); c.writeControlFile("hold", "") }
 
-// Unblock lets stopped runs of the test's check continue. Block has stopped them.
-func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
+// Unblock lets blocked runs of the test check continue. Block has stopped them.
+func (c *CountingCheck) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 
 // SetExitCode sets the exit code with which the test's check ends in later runs.
-func (c *Counter) SetExitCode(code int) { c.t.Helper(); c.writeControlFile("status", fmt.Sprint(code)) }
+func (c *CountingCheck) SetExitCode(code int) {
+	c.t.Helper()
+	c.writeControlFile("status", fmt.Sprint(code))
+}
 
-// SetPrefix sets the text that the check's later outputs have before the number of the run.
-func (c *Counter) SetPrefix(text string) { c.t.Helper(); c.writeControlFile("more", text) }
+// SetPrefix sets a text that later outputs of the check have before the run number.
+func (c *CountingCheck) SetPrefix(text string) { c.t.Helper(); c.writeControlFile("more", text) }
 
 // writeControlFile writes a file that changes the behaviour of the check's script. The script reads the file.
-func (c *Counter) writeControlFile(name, text string) {
+func (c *CountingCheck) writeControlFile(name, text string) {
 	c.t.Helper()
 	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 }
 
 // AwaitRuns waits for n more runs of the check.
-func (c *Counter) AwaitRuns(n uint64) {
+func (c *CountingCheck) AwaitRuns(n uint64) {
 	c.t.Helper()
 	want := c.Runs() + n
 	Until(c.t, 60*time.Second, fmt.Sprintf("check %s ran %d times", c.name, want), func() (string, bool) {
@@ -160,22 +163,22 @@ func (a *Agent) UseMachineIDs(machine, boot string) {
 	if os.Geteuid() != 0 {
 		enter = []string{"unshare", "--map-root-user", "--mount"}
 	}
-	a.Wrap = append(enter, machineCommand(a.t, machine, boot)...)
+	a.Wrap = append(enter, machineIDPrefix(a.t, machine, boot)...)
 	probe := append(append([]string{}, a.Wrap...), "true")
 	if out, err := exec.Command(probe[0], probe[1:]...).CombinedOutput(); err != nil {
 		testenv.Skip(a.t, "no mount namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
 	}
 }
 
-// machineCommand returns the arguments to put before a command, so that the command sees other machine ids.
-func machineCommand(t testing.TB, machine, boot string) []string {
+// machineIDPrefix returns the command-line prefix for running a command with other machine ids.
+func machineIDPrefix(t testing.TB, machine, boot string) []string {
 	t.Helper()
 	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
-		"sh", machineFiles(t, machine, boot)}
+		"sh", writeMachineIDFiles(t, machine, boot)}
 }
 
-// machineFiles creates a folder with replacements of the system's machine-id and boot_id.
-func machineFiles(t testing.TB, machine, boot string) string {
+// writeMachineIDFiles creates a folder with replacements of the system's machine-id and boot_id files.
+func writeMachineIDFiles(t testing.TB, machine, boot string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"machine-id": machine, "boot_id": boot} {

@@ -266,19 +266,19 @@ func (r Result) ExpectNot(texts ...string) Result {
 	return r
 }
 
-// Contains reports whether a text contains another, even across line breaks. Line breaks within the other text are
-// ignored.
+// Contains reports whether a text contains another text, even across line breaks. Line breaks within the other
+// text are ignored.
 func Contains(text, want string) bool {
 	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
 }
 
-// Run runs a muster command for at most a minute. The environment is PATH and env.
+// Run runs a muster command, with a time limit of one minute. The environment is PATH and env.
 func Run(t testing.TB, env []string, args ...string) Result {
 	t.Helper()
 	return runCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// runCommand runs a command for at most three minutes. The environment is PATH and env.
+// runCommand runs a command, with a time limit of three minutes. The environment is PATH and env.
 func runCommand(t testing.TB, env []string, words ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -59,7 +59,7 @@ func NewServer(t testing.TB, args ...string) *Server {
 	dir := t.TempDir()
 	return &Server{
 		t: t, Data: filepath.Join(dir, "data"), Context: filepath.Join(dir, "context.yaml"),
-		Listen: Port(t), Plain: Port(t), Admin: Port(t), Args: args, Command: "server",
+		Listen: ReservePort(t), Plain: ReservePort(t), Admin: ReservePort(t), Args: args, Command: "server",
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *Server) Launch() {
 	}
 	words := append([]string{}, s.Wrap...)
 	if s.On != nil {
-		words = append(s.On.Command(), words...)
+		words = append(s.On.CommandPrefix(), words...)
 	}
 	s.Process = launch(s.t, s.Dir, s.Env(), append(append(words, Binary()), append(args, s.Args...)...))
 }
@@ -269,9 +269,9 @@ func (s *Server) Clone(t testing.TB) *Server {
 	return c
 }
 
-// Port reserves a free port on loopback until the end of the test, and returns its address. The port lies below the
+// ReservePort reserves a free port on loopback until the end of the test, and returns its address. The port lies below the
 // range from which the kernel takes ports, and no other process can take it.
-func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }
+func ReservePort(t testing.TB) string { t.Helper(); return testenv.Port(t) }
 
 // Fleet is the size of a simulated fleet. It has the numbers of agents and checks, and the interval of the checks.
 type Fleet struct {
@@ -293,8 +293,8 @@ func NodeName(i int) string { return simulated.MemberName(scenario.UniformClass,
 // NodeUID returns the id of the i-th node of a fleet.
 func NodeUID(i int) uuid.UUID { return simulated.MemberUID(0, scenario.UniformClass, i) }
 
-// WriteScenario writes a scenario of the fleet, as muster load new does, and returns its path. args are
-// further arguments of the command. A scenario file has no interval below a second; LoadConfig may play one.
+// WriteScenario writes a load scenario of the fleet to a file, and returns the file's path. args are further
+// arguments of the command. A scenario file has no interval below a second; LoadConfig may play one.
 func (f Fleet) WriteScenario(t testing.TB, args ...string) string {
 	t.Helper()
 	made := Run(t, nil, append([]string{"load", "new", "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", max(time.Second, f.Interval).String()}, args...)...).Expect(0)
@@ -316,7 +316,7 @@ func (s *Server) Prepare(f Fleet, args ...string) {
 // the server's events.
 func (s *Server) LoadConfig(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
-		Options: play.Options{Server: s.Plain, Scenario: f.Scenario(duration)}, Subject: load.Subject{Before: s.View()},
+		Options: play.Options{Server: s.Plain, Scenario: f.Scenario(duration)}, Subject: load.Subject{Before: s.EventStateReader()},
 		MaxLag: time.Hour, // these tests check correctness on any machine: only lost results count
 	}
 }
@@ -330,20 +330,22 @@ func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 	return cfg
 }
 
-// View returns a reader of the server's event states, for a load run. The load tester compares its sent results with
-// these states.
-func (s *Server) View() play.View { return play.HTTPView("http://" + s.Admin + "/debug/states") }
+// EventStateReader returns a reader of the server's event states, for a load run. The load tester compares its
+// sent results with these states.
+func (s *Server) EventStateReader() play.View {
+	return play.HTTPView("http://" + s.Admin + "/debug/states")
+}
 
-// StateKey names the state of an event by the ids of node and check.
+// StateKey identifies the state of an event by the ids of node and check.
 type StateKey struct{ Node, Check uint64 }
 
-// States returns all event states of the server, by node and check.
+// States returns all event states of the server, with node and check as keys.
 func (s *Server) States() map[StateKey]observe.EventState {
 	s.t.Helper()
 	out := map[StateKey]observe.EventState{}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	err := s.View().Each(ctx, func(k observe.EventState) error {
+	err := s.EventStateReader().Each(ctx, func(k observe.EventState) error {
 		out[StateKey{uint64(k.Node), uint64(k.Check)}] = k
 		return nil
 	})

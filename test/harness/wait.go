@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Until polls a condition every 20 ms, and fails the test after a time. The condition has to become true in time. ok
-// returns its last observation for the message.
+// Until polls a condition every 20 ms, and fails the test after a timeout. The condition has to become true in
+// time. ok returns its last observation for the message.
 func Until(t testing.TB, within time.Duration, what string, ok func() (saw string, done bool)) {
 	t.Helper()
 	deadline := time.NewTimer(within)
@@ -48,8 +48,8 @@ func OutageDuration(t testing.TB, short, long time.Duration) time.Duration {
 	return short
 }
 
-// LogFigure logs a measured number, in the form that scripts/measure.sh collects.
-func LogFigure(t testing.TB, format string, args ...any) {
+// LogMeasurement logs a measured number, in the form that scripts/measure.sh collects.
+func LogMeasurement(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: %s", fmt.Sprintf(format, args...))
 }

@@ -269,7 +269,7 @@ func limitMemory(getenv func(string) string) {
 	}
 }
 
-// runProbe runs the probe of --probe, prints its output and returns its status as exit code.
+// runProbe runs the probe in the flag --probe, prints its output and returns its status as exit code.
 func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	if len(words) == 0 {
 		for _, p := range probe.All() {
@@ -359,7 +359,7 @@ func allowedPrograms(text string) (entries []string, err error) {
 	if len(entries) == 0 && strings.TrimSpace(text) != "" {
 		return nil, fmt.Errorf("the list of allowed programs %q is empty; to run no checks, stop the agent", text)
 	}
-	_, err = run.ParseAllow(entries)
+	_, err = run.ParseAllowList(entries)
 	return entries, err
 }
 

@@ -92,8 +92,8 @@ func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, err
 	return Parse(args, func(k string) string { return env[k] }, &bytes.Buffer{})
 }
 
-// TestSettingsFileIsReadAfterEnvironment reads settings from a file with comments and quotes. Flags and environment
-// variables win over the file.
+// TestSettingsFileIsReadAfterEnvironment sets the same options in several places, and expects the settings file
+// to have the lowest priority. Flags and environment variables win over the file.
 func TestSettingsFileIsReadAfterEnvironment(t *testing.T) {
 	o, err := parseSettingsFile(t, "# why\n\n MUSTER_NAME = web01 \nMUSTER_LABELS=\"env=prod,tier=1\"\r\nMUSTER_NICE=1\nMUSTER_AUDIT_ONLY=true\nMUSTER_LOG_LEVEL=debug", "--log-level", "warn")
 	testenv.NoError(t, err)

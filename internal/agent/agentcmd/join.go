@@ -98,8 +98,8 @@ func readToken(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// join asks the server to accept the machine until a person has accepted or refused the machine. With --service it
-// asks once, and the service continues.
+// join asks the server to accept the machine, and repeats the request until a person has decided. With
+// --service it asks once, and the service continues.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
@@ -126,7 +126,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 // printTrustedCA prints the hash of the server's CA, if the settings name no CA. A person then compares it with the
 // hash on the server.
 func (j *joiner) printTrustedCA(ca [32]byte) {
-	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
+	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.FormatSum(ca))
 }
 
 // printPending prints the machine's key, and the server commands that accept the machine.
@@ -147,7 +147,7 @@ func (j *joiner) settingChanges() map[string]string {
 	}
 	delete(keep, "MUSTER_CONFIG")
 	if _, named := keep["MUSTER_CA_FILE"]; named {
-		keep["MUSTER_CA_FILE"], keep["MUSTER_CA_HASH"] = "", pki.SumText(j.o.Agent.CA)
+		keep["MUSTER_CA_FILE"], keep["MUSTER_CA_HASH"] = "", pki.FormatSum(j.o.Agent.CA)
 	}
 	if keep["MUSTER_TOKEN"] = ""; j.keepToken {
 		keep["MUSTER_TOKEN"] = j.o.Agent.Token

@@ -72,7 +72,7 @@ func (s *systemdService) withConfig(command string) string {
 // startHint returns the command that starts the agent after join, for a message to the person.
 func (s *systemdService) startHint() string {
 	if fileExists(s.unitFile()) && s.config == "" {
-		return "\nStart the service:  " + s.commandForOwner("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
+		return "\nStart the service:  " + s.selectCommand("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
 	}
 	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s\n", s.withConfig(s.env.Program), s.withConfig(s.env.Program+" join --service"))
 }
@@ -138,7 +138,7 @@ func (s *systemdService) install(ctx context.Context, joined bool) error {
 	return s.awaitConnection(ctx, joined)
 }
 
-// writeUnit writes the unit file, unless the unit file of the package already does the same.
+// writeUnit writes the systemd unit file, unless the installed package has a suitable unit file.
 func (s *systemdService) writeUnit() error {
 	file := s.unitFile()
 	if file != s.root+packagedUnit {
@@ -223,7 +223,7 @@ func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error
 			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
 			return nil
 		case !joined && strings.HasPrefix(text, agent.Waits):
-			fmt.Fprintf(s.env.Out, "\nThe service runs and waits for acceptance. Its state: %s\n", s.commandForOwner("systemctl status muster-agent", "systemctl --user status muster-agent"))
+			fmt.Fprintf(s.env.Out, "\nThe service runs and waits for acceptance. Its state: %s\n", s.selectCommand("systemctl status muster-agent", "systemctl --user status muster-agent"))
 			return nil
 		}
 		select {
@@ -248,17 +248,17 @@ func systemdProperty(shown, name string) string {
 
 // withLastLogLines adds the last lines of the agent's log to an error.
 func (s *systemdService) withLastLogLines(ctx context.Context, err error) error {
-	log, _ := s.runCommand(ctx, "journalctl", s.commandForOwner("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installedPath()),
+	log, _ := s.runCommand(ctx, "journalctl", s.selectCommand("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installedPath()),
 		"--lines", "10", "--no-pager", "--output", "cat")
 	if log = strings.TrimSpace(log); log != "" {
 		err = fmt.Errorf("%w\n%s", err, log)
 	}
-	follow := s.commandForOwner("journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent")
+	follow := s.selectCommand("journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent")
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// commandForOwner returns the command `machine` for a system-wide service, and `user` for a service of one user.
-func (s *systemdService) commandForOwner(machine, user string) string {
+// selectCommand returns the first text for a system-wide service, and the second text for a user's service.
+func (s *systemdService) selectCommand(machine, user string) string {
 	if s.user {
 		return user
 	}

@@ -293,8 +293,8 @@ func subcommands() []subcommand {
 	}
 }
 
-// Commands maps the name of each subcommand to its --help text.
-func Commands() map[string]string {
+// SubcommandHelp maps the name of each subcommand to its --help text.
+func SubcommandHelp() map[string]string {
 	out := map[string]string{}
 	for _, c := range subcommands() {
 		out[c.name] = c.help()

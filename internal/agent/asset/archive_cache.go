@@ -138,9 +138,9 @@ func folderBytes(dir string) (n int64) {
 	return n
 }
 
-// Want tells the cache which archives the checks need. The cache downloads the missing archives, and may delete all
+// SetNeeded tells the cache which archives the checks need. The cache downloads the missing archives, and may delete all
 // others.
-func (c *Cache) Want(sums map[Sum]bool) {
+func (c *Cache) SetNeeded(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fewer, gone := false, false
@@ -186,7 +186,7 @@ func (c *Cache) fetchTime() time.Time {
 	return time.Now().Add(rand.N(fetchSpread))
 }
 
-// wakeWaitersLocked wakes all callers of Use, which wait for an archive. The caller must hold the lock.
+// wakeWaitersLocked wakes all callers that wait for an archive. The caller must hold the lock.
 func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -195,16 +195,16 @@ func (c *Cache) wakeWaitersLocked() {
 // Dir returns the folder with an archive's extracted files, and first fetches a missing archive. While the archive is
 // being fetched and has not failed yet, Dir waits until ctx ends. The error has the reason why the archive is missing.
 func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
-	dir, done, err := c.Use(ctx, sum)
+	dir, done, err := c.Acquire(ctx, sum)
 	if err == nil {
 		done()
 	}
 	return dir, err
 }
 
-// Use returns the folder of an extracted archive, like Dir, and protects the archive from eviction. The cache keeps
+// Acquire returns the folder of an extracted archive, like Dir, and protects the archive from eviction. The cache keeps
 // the archive until done is called.
-func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
+func (c *Cache) Acquire(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
 		c.verifyFolder(sum)
 		c.mu.Lock()

@@ -102,7 +102,7 @@ func (d *assetServer) wantArchives(sums ...Sum) {
 	for _, sum := range sums {
 		all[sum] = true
 	}
-	d.cache.Want(all)
+	d.cache.SetNeeded(all)
 }
 
 // requestFolder asks the cache for the folder of an archive, as a run of a check does.
@@ -334,8 +334,8 @@ func TestManyRunsWaitForOneDownload(t *testing.T) {
 	})
 }
 
-// TestFullDiskIsReportedAndRetried fails a download because the disk is full, and expects that error. When space is
-// free again, the archive must arrive.
+// TestFullDiskIsReportedAndRetried fails a download because the disk is full, and expects an error and a later
+// successful download. When space is free again, the archive must arrive.
 func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")

@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDamagedAssetIsExtractedAgain changes extracted files and expects a new extraction, but none for files that a
-// program has added
+// TestDamagedAssetIsExtractedAgain changes extracted files, and expects the archive to be extracted again.
 func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.storeArchive(makeTar(t, true, fileHeader("bin/x y", "text"), fileHeader("lib/z", "more")))
@@ -84,7 +83,7 @@ func TestAssetOfARunningCommandIsNotEvicted(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		old, next := d.addArchive("x", strings.Repeat("o", 60)), d.addArchive("x", strings.Repeat("n", 60))
 		d.wantArchives(old)
-		dir, done, err := d.cache.Use(d.t.Context(), old)
+		dir, done, err := d.cache.Acquire(d.t.Context(), old)
 		testenv.NoError(t, err)
 		d.wantArchives(next)
 		d.expectFile(next, "x", strings.Repeat("n", 60))

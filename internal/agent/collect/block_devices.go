@@ -56,7 +56,7 @@ func deviceTraffic(column int) measureFunc {
 		if mode == "sectors" || mode == "sps" {
 			column += 2
 		} else if mode != "ops" && mode != "operations" {
-			return item.Value{}, unknownMode(k, 1, "ops", "sps", "operations", "sectors")
+			return item.Value{}, errUnknownMode(k, 1, "ops", "sps", "operations", "sectors")
 		}
 		counters, err := m.diskCounters(name)
 		if err != nil {
@@ -66,7 +66,7 @@ func deviceTraffic(column int) measureFunc {
 			return item.FromUnsigned(counters[column]), nil
 		}
 		now := []float64{m.boot().Seconds(), float64(counters[column])}
-		before := m.swapCounters(k, now)
+		before := m.exchangeCounters(k, now)
 		if before == nil || now[0] <= before[0] || now[1] < before[1] {
 			return item.Value{}, nil
 		}

@@ -68,9 +68,9 @@ func testMachine(t *testing.T) string {
 	return root
 }
 
-// TestWheelCollectsItemsOfOneTimeTogether expects one message with all items of the same due time. Each interval has a
-// message. An unsupported item has a reason.
-func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
+// TestItemsDueTogetherShareOneMessage collects items with the same due time, and expects all values in one
+// message. Each interval has a message. An unsupported item has a reason.
+func TestItemsDueTogetherShareOneMessage(t *testing.T) {
 	root := testMachine(t)
 	keys := map[string]item.Value{
 		"net.if.in[eth0]": item.FromUnsigned(1<<64 - 1), "net.if.in[{$IF}]": item.FromUnsigned(1<<64 - 1), "net.if.out[eth0,packets]": item.FromUnsigned(6), "proc.num[worker]": item.FromUnsigned(2),
@@ -124,9 +124,9 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../../docs/reference/keys.md", Reference())
 }
 
-// TestSilentItemDelaysNoOther starts a collector that never answers, and expects all other items on time. The silent
-// item has a reason in place of a value.
-func TestSilentItemDelaysNoOther(t *testing.T) {
+// TestBlockedItemDelaysNoOtherItem starts a collector that never returns, and expects all other items on time.
+// The silent item has a reason in place of a value.
+func TestBlockedItemDelaysNoOtherItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, runs, release := time.Now(), 0, make(chan struct{})
 		var blocks []*wire.Signal
@@ -162,8 +162,9 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestSilentServersDelayNoDisk lets many web pages never answer, and expects a file system's values on time.
-func TestSilentServersDelayNoDisk(t *testing.T) {
+// TestSlowWebPagesDelayNoFileSystemItem collects many web pages that never answer, and expects a file system's
+// values on time.
+func TestSlowWebPagesDelayNoFileSystemItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, runs := time.Now(), 0
 		w := New(Config{Boot: func() time.Duration { return time.Since(began) }, Emit: func(*wire.Signal, *Position) {}})
@@ -193,8 +194,9 @@ func TestSilentServersDelayNoDisk(t *testing.T) {
 	})
 }
 
-// TestBlocksAreBounded collects 250 items at one time, and expects each value once in three blocks.
-func TestBlocksAreBounded(t *testing.T) {
+// TestValueBlocksAreBounded collects 250 items at one time, and expects the values in three blocks (messages),
+// each once.
+func TestValueBlocksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, got := time.Now(), map[uint32]int{}
 		var rows []uint32

@@ -62,9 +62,9 @@ func collectors() map[string]collector {
 		"logrt":       {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,output,most delay,options,folder]", noSingleValue, "as log, of all files whose names match", false},
 		"logrt.count": {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match, of all files whose names match", false},
 
-		"net.dns":        {nameParameters, nameService, "1 if the DNS server has the record, else 0; no server: the first one in /etc/resolv.conf", true},
-		"net.dns.perf":   {nameParameters, nameService, "seconds until the DNS server has answered; 0: no answer", true},
-		"net.dns.record": {nameParameters, nameService, "the records, one a line", true},
+		"net.dns":        {nameParameters, dnsItems, "1 if the DNS server has the record, else 0; no server: the first one in /etc/resolv.conf", true},
+		"net.dns.perf":   {nameParameters, dnsItems, "seconds until the DNS server has answered; 0: no answer", true},
+		"net.dns.record": {nameParameters, dnsItems, "the records, one a line", true},
 
 		"net.if.collisions": {"[interface]", networkCollisions, "collisions since boot", false},
 		"net.if.discovery":  {"", discoverInterfaces, "JSON: the interfaces", false},

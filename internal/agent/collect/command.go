@@ -16,7 +16,7 @@ func runCommand(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 		return item.Value{}, fmt.Errorf("%s: the command is missing; write %s[COMMAND]", k.Name, k.Name)
 	}
 	if k.Parameter(1, "wait") != "wait" {
-		return item.Value{}, unknownMode(k, 1, "wait")
+		return item.Value{}, errUnknownMode(k, 1, "wait")
 	}
 	output, err := m.run(ctx, command)
 	if err != nil {

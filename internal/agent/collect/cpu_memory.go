@@ -26,9 +26,9 @@ type machine struct {
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
 }
 
-// swapCounters stores an item's new counters and returns the counters of its previous collection. The result is nil
+// exchangeCounters stores an item's new counters and returns the counters of its previous collection. The result is nil
 // after the first collection.
-func (m *machine) swapCounters(k *Key, now []float64) (before []float64) {
+func (m *machine) exchangeCounters(k *Key, now []float64) (before []float64) {
 	id := k.Name + " " + strings.Join(k.Parameters, ",")
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,8 +57,8 @@ func (m *machine) read(path string) (string, error) {
 	return string(data), err
 }
 
-// unknownMode returns the error for an item key with a parameter outside the allowed values.
-func unknownMode(k *Key, i int, allowed ...string) error {
+// errUnknownMode returns the error for an item key with a parameter outside the allowed values.
+func errUnknownMode(k *Key, i int, allowed ...string) error {
 	return fmt.Errorf("%s: the parameter %q is unknown; write one of %s", k.Name, k.Parameter(i, ""), strings.Join(allowed, ", "))
 }
 
@@ -83,7 +83,7 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	}
 	column, ok := map[string]int{"avg1": 0, "avg5": 1, "avg15": 2}[k.Parameter(1, "avg1")]
 	if !ok {
-		return item.Value{}, unknownMode(k, 1, "avg1", "avg5", "avg15")
+		return item.Value{}, errUnknownMode(k, 1, "avg1", "avg5", "avg15")
 	}
 	f := append(strings.Fields(text), "", "", "")
 	load, err := strconv.ParseFloat(f[column], 64)
@@ -99,7 +99,7 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		}
 		load /= float64(max(len(lines)-1, 1))
 	default:
-		return item.Value{}, unknownMode(k, 0, "all", "percpu")
+		return item.Value{}, errUnknownMode(k, 0, "all", "percpu")
 	}
 	return item.FromFloat(load), nil
 }
@@ -162,7 +162,7 @@ func (m *machine) cpuLines() (lines [][]float64, err error) {
 // online.
 func cpuNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if mode := k.Parameter(0, "online"); mode != "online" && mode != "max" {
-		return item.Value{}, unknownMode(k, 0, "online", "max")
+		return item.Value{}, errUnknownMode(k, 0, "online", "max")
 	}
 	lines, err := m.cpuLines()
 	return item.FromUnsigned(uint64(max(len(lines)-1, 0))), err
@@ -193,10 +193,10 @@ func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		}
 	}
 	if column < 0 {
-		return item.Value{}, unknownMode(k, 1, cpuStates...)
+		return item.Value{}, errUnknownMode(k, 1, cpuStates...)
 	}
 	now := lines[line]
-	before := m.swapCounters(k, now)
+	before := m.exchangeCounters(k, now)
 	if before == nil {
 		return item.Value{}, nil
 	}
@@ -264,7 +264,7 @@ func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		field := map[string]string{"active": "Active", "inactive": "Inactive", "slab": "Slab", "anon": "AnonPages"}[mode]
 		return item.FromUnsigned(uint64(info[field])), nil
 	}
-	return item.Value{}, unknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
+	return item.Value{}, errUnknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
 }
 
 // swapSize collects the item system.swap.size[,MODE], an amount of swap space such as free or used.
@@ -295,5 +295,5 @@ func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	case "pused":
 		return percent(total - free)
 	}
-	return item.Value{}, unknownMode(k, 1, "total", "free", "used", "pfree", "pused")
+	return item.Value{}, errUnknownMode(k, 1, "total", "free", "used", "pfree", "pused")
 }

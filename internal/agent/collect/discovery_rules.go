@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// ruleRun is an agent's discovery rule with the things found so far, such as file systems.
-type ruleRun struct {
+// ruleState is an agent's discovery rule with the entities found so far, such as file systems.
+type ruleState struct {
 	*discovery.Rule
 	unit   model.UnitID
 	root   int           // position of the collected item that the rule's list is made of, or of the rule itself
@@ -23,18 +23,18 @@ type ruleRun struct {
 // newRules returns the discovery rules of a Template whose items the agent collects. A rule keeps its entities when
 // the Template is edited. A rule that does not compile here, for example because of JavaScript, has none: the server
 // shows its items as waiting.
-func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleRun) (list []*ruleRun) {
+func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleState) (list []*ruleState) {
 	for i := range c.Rules {
 		d := &c.Rules[i]
-		if !slices.ContainsFunc(d.Items, func(one model.Item) bool { return one.Collected() }) {
+		if !slices.ContainsFunc(d.Items, func(one model.Item) bool { return one.IsCollected() }) {
 			continue
 		}
 		rule, err := discovery.Compile(d, values)
 		if err != nil {
 			continue
 		}
-		r := &ruleRun{Rule: rule, unit: c.Unit}
-		position, ok := c.Item(d.Key)
+		r := &ruleState{Rule: rule, unit: c.Unit}
+		position, ok := c.ItemIndex(d.Key)
 		for range c.Items { // masters that name each other end the loop
 			if !ok {
 				break
@@ -53,15 +53,15 @@ func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*
 			if r.root = position; of.From == "" {
 				break
 			}
-			position, ok = c.Item(of.From)
+			position, ok = c.ItemIndex(of.From)
 		}
-		if !ok || !c.Items[r.root].Collected() {
+		if !ok || !c.Items[r.root].IsCollected() {
 			continue
 		}
-		r.state = rule.Adopt(nil)
+		r.state = rule.ConvertState(nil)
 		for _, old := range before {
 			if old.unit == c.Unit && old.Key == d.Key {
-				r.state = rule.Adopt(old.state)
+				r.state = rule.ConvertState(old.state)
 			}
 		}
 		list = append(list, r)
@@ -69,8 +69,8 @@ func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*
 	return list
 }
 
-// update passes a new value to a discovery rule, and reports whether the set of found things changes.
-func (r *ruleRun) update(value item.Value, at int64) bool {
+// updateEntities passes a new value to a discovery rule, and reports whether the set of entities has changed.
+func (r *ruleState) updateEntities(value item.Value, at int64) bool {
 	for i, chain := range r.chains {
 		var err error
 		if value, err = chain.Run(r.memory[i], item.Sample{At: at, Value: value}); err != nil || value.Kind() == item.None {
@@ -94,15 +94,15 @@ type entityItem struct {
 
 // items returns the items for all things, such as file systems, that a discovery rule has found. Items that the server
 // computes are left out.
-func (r *ruleRun) items() (list []entityItem) {
+func (r *ruleState) items() (list []entityItem) {
 	for i := range r.state.Entities {
 		e := &r.state.Entities[i]
 		plain := true
 		for k, value := range e.Values { // a macro without a value stands for itself
-			plain = plain && (value == r.state.Macros[k] || isPlain(value))
+			plain = plain && (value == r.state.Macros[k] || isShellSafe(value))
 		}
 		for _, one := range r.Items(r.state, e) {
-			if one.Collected() && len(list) < discovery.MaxItems {
+			if one.IsCollected() && len(list) < discovery.MaxItems {
 				list = append(list, entityItem{one, plain})
 			}
 		}
@@ -110,26 +110,26 @@ func (r *ruleRun) items() (list []entityItem) {
 	return list
 }
 
-// isPlain reports whether a text has only characters without a meaning for the shell. Such a text can stand in a
+// isShellSafe reports whether a text has only characters without a meaning for the shell. Such a text can stand in a
 // command line.
-func isPlain(text string) bool {
+func isShellSafe(text string) bool {
 	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@%+=,-") == "" && !strings.HasPrefix(text, "-")
 }
 
-// updateRules passes newly collected values to the discovery rules that read the values. If a rule has found other
-// entities, the wheel gets their items.
-func (w *Wheel) updateRules(g *group, answers []answer, at int64) {
+// updateRules passes newly collected values to the discovery rules that use the values as input. If a rule has
+// found other entities, the wheel gets their items.
+func (w *Scheduler) updateRules(g *itemGroup, answers []collectorResult, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := false
 	for _, r := range w.rules {
 		for i := range g.items {
 			if one := &g.items[i]; r.unit == g.unit && g.rule == "" && int(one.position) == r.root && one.fault == "" && answers[i].err == nil && answers[i].value.Kind() != item.None {
-				changed = r.update(cut(answers[i].value), at) || changed
+				changed = r.updateEntities(cutText(answers[i].value), at) || changed
 			}
 		}
 	}
 	if changed {
-		w.replace(w.definitions, w.properties)
+		w.setGroups(w.definitions, w.properties)
 	}
 }

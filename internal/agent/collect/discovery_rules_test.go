@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestWheelCollectsDiscoveredItems expects values for the network interfaces that a discovery rule finds. An interface
+// TestDiscoveredItemsAreCollected expects values for the network interfaces that a discovery rule finds. An interface
 // that disappears has no more values.
-func TestWheelCollectsDiscoveredItems(t *testing.T) {
+func TestDiscoveredItemsAreCollected(t *testing.T) {
 	root := testMachine(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

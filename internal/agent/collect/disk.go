@@ -15,36 +15,36 @@ type diskUsage struct{ total, free, used, inodes, inodesFree float64 }
 func fileSystemSize(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	path := k.Parameter(0, "")
 	if path == "" {
-		return item.Value{}, noPath(k)
+		return item.Value{}, errNoPath(k)
 	}
 	u, err := statfs(path)
 	if err != nil {
 		return item.Value{}, err
 	}
-	return sizeOf(k, u.total, u.free, u.used)
+	return selectAmount(k, u.total, u.free, u.used)
 }
 
 // fileSystemInodes collects the item vfs.fs.inode[PATH,MODE], a file system's number of inodes or their percentage.
 func fileSystemInodes(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	path := k.Parameter(0, "")
 	if path == "" {
-		return item.Value{}, noPath(k)
+		return item.Value{}, errNoPath(k)
 	}
 	u, err := statfs(path)
 	if err != nil {
 		return item.Value{}, err
 	}
-	return sizeOf(k, u.inodes, u.inodesFree, u.inodes-u.inodesFree)
+	return selectAmount(k, u.inodes, u.inodesFree, u.inodes-u.inodesFree)
 }
 
-// noPath returns the error for an item key without a path as its first parameter
-func noPath(k *Key) error {
+// errNoPath returns the error for an item key without a path as its first parameter
+func errNoPath(k *Key) error {
 	return fmt.Errorf("%s: the path is missing; write for example %s[/]", k.Name, k.Name)
 }
 
-// sizeOf returns the total, free or used amount, as the second parameter of the item key selects. The amounts are
+// selectAmount returns the total, free or used amount, by the second parameter of the item key. The amounts are
 // total, free and used, and the percentages of free and used.
-func sizeOf(k *Key, total, free, used float64) (item.Value, error) {
+func selectAmount(k *Key, total, free, used float64) (item.Value, error) {
 	share := func(part float64) (item.Value, error) {
 		if used+free == 0 {
 			return item.Value{}, errors.New("the file system has no size")
@@ -63,5 +63,5 @@ func sizeOf(k *Key, total, free, used float64) (item.Value, error) {
 	case "pused":
 		return share(used)
 	}
-	return item.Value{}, unknownMode(k, 1, "total", "free", "used", "pfree", "pused")
+	return item.Value{}, errUnknownMode(k, 1, "total", "free", "used", "pfree", "pused")
 }

@@ -45,9 +45,9 @@ func fileType(mode fs.FileMode) string {
 	return "other"
 }
 
-// typeSet parses a list of file types, such as "file,dir", in parameter i of an item key. The set is empty if the
+// parseFileTypes parses a list of file types, such as "file,dir", in parameter i of an item key. The set is empty if the
 // parameter is empty.
-func typeSet(k *Key, i int) (map[string]bool, error) {
+func parseFileTypes(k *Key, i int) (map[string]bool, error) {
 	set := map[string]bool{}
 	text := k.Parameter(i, "")
 	if text == "" {
@@ -76,7 +76,7 @@ func (m *machine) path(k *Key) (string, error) {
 	if path := k.Parameter(0, ""); path != "" {
 		return filepath.Join("/", m.root, path), nil
 	}
-	return "", noPath(k)
+	return "", errNoPath(k)
 }
 
 // openFile opens the regular file whose path is the first parameter of an item key. Another kind of file could block.
@@ -115,11 +115,11 @@ func fileExists(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, err
 	}
-	include, err := typeSet(k, 1)
+	include, err := parseFileTypes(k, 1)
 	if err != nil {
 		return item.Value{}, err
 	}
-	except, err := typeSet(k, 2)
+	except, err := parseFileTypes(k, 2)
 	if err != nil {
 		return item.Value{}, err
 	}
@@ -173,7 +173,7 @@ func fileSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 			}
 		}
 	}
-	return item.Value{}, unknownMode(k, 1, "bytes", "lines")
+	return item.Value{}, errUnknownMode(k, 1, "bytes", "lines")
 }
 
 // fileTime collects the item vfs.file.time[PATH,modify|access|change], a time of a file in seconds since 1970.
@@ -190,7 +190,7 @@ func fileTime(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	access, change := fileTimes(info)
 	at, ok := map[string]int64{"modify": modify, "access": access, "change": change}[k.Parameter(1, "modify")]
 	if !ok {
-		return item.Value{}, unknownMode(k, 1, "modify", "access", "change")
+		return item.Value{}, errUnknownMode(k, 1, "modify", "access", "change")
 	}
 	return item.FromUnsigned(uint64(at)), nil
 }
@@ -219,7 +219,7 @@ func fileChecksum(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 		mode = "md5"
 	}
 	if mode != "crc32" && mode != "md5" && mode != "sha256" {
-		return item.Value{}, unknownMode(k, 1, "crc32", "md5", "sha256")
+		return item.Value{}, errUnknownMode(k, 1, "crc32", "md5", "sha256")
 	}
 	f, err := m.openFile(k)
 	if err != nil {
@@ -325,7 +325,7 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 			if k.Name == "vfs.file.regmatch" {
 				return item.FromUnsigned(1), nil
 			}
-			return item.FromText(matchOutput(k.Parameter(5, ""), line, at)), nil
+			return item.FromText(expandMatch(k.Parameter(5, ""), line, at)), nil
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
@@ -337,9 +337,9 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(0), nil
 }
 
-// matchOutput replaces \0 in a template by a regular expression's match, and \1 to \9 by its groups. An empty template
+// expandMatch replaces \0 in a template by a regular expression's match, and \1 to \9 by its groups. An empty template
 // is the line.
-func matchOutput(template, line string, at []int) string {
+func expandMatch(template, line string, at []int) string {
 	if template == "" {
 		return line
 	}

@@ -38,13 +38,13 @@ func newFolderWalk(k *Key, depth, excludeFolder int) (w folderWalk, err error) {
 	return w, nil
 }
 
-// selects reports whether a file name matches the include pattern and not the exclude pattern
-func (w *folderWalk) selects(name string) bool {
+// matchesName reports whether a file name matches the include pattern and not the exclude pattern
+func (w *folderWalk) matchesName(name string) bool {
 	return (w.include == nil || w.include.MatchString(name)) && (w.exclude == nil || !w.exclude.MatchString(name))
 }
 
-// files calls the function `each` for every selected file below a folder
-func (w *folderWalk) files(ctx context.Context, root string, each func(info fs.FileInfo)) error {
+// visitFiles calls the function `each` for every selected file below a folder
+func (w *folderWalk) visitFiles(ctx context.Context, root string, each func(info fs.FileInfo)) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -63,7 +63,7 @@ func (w *folderWalk) files(ctx context.Context, root string, each func(info fs.F
 			}
 			return nil
 		}
-		if info, err := d.Info(); err == nil && w.selects(d.Name()) {
+		if info, err := d.Info(); err == nil && w.matchesName(d.Name()) {
 			each(info)
 		}
 		return nil
@@ -96,7 +96,7 @@ func folderSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	}
 	mode := k.Parameter(3, "apparent")
 	if mode != "apparent" && mode != "disk" {
-		return item.Value{}, unknownMode(k, 3, "apparent", "disk")
+		return item.Value{}, errUnknownMode(k, 3, "apparent", "disk")
 	}
 	sum, seen := uint64(0), map[fileID]bool{}
 	add := func(info fs.FileInfo) {
@@ -116,10 +116,10 @@ func folderSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 			sum += uint64(info.Size())
 		}
 	}
-	if w.selects(filepath.Base(path)) {
+	if w.matchesName(filepath.Base(path)) {
 		add(root)
 	}
-	err = w.files(ctx, path, add)
+	err = w.visitFiles(ctx, path, add)
 	return item.FromUnsigned(sum), err
 }
 
@@ -134,11 +134,11 @@ func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, err
 	}
-	include, err := typeSet(k, 3)
+	include, err := parseFileTypes(k, 3)
 	if err != nil {
 		return item.Value{}, err
 	}
-	except, err := typeSet(k, 4)
+	except, err := parseFileTypes(k, 4)
 	if err != nil {
 		return item.Value{}, err
 	}
@@ -152,7 +152,7 @@ func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 		}
 	}
 	count, now := uint64(0), time.Now().Unix()
-	err = w.files(ctx, path, func(info fs.FileInfo) {
+	err = w.visitFiles(ctx, path, func(info fs.FileInfo) {
 		kind, age := fileType(info.Mode()), now-info.ModTime().Unix()
 		if (len(include) == 0 || include[kind]) && !except[kind] && info.Size() >= limits[0] && info.Size() <= limits[1] &&
 			(limits[2] == 0 || age >= limits[2]) && (limits[3] == math.MaxInt64 || age <= limits[3]) {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Config has the settings of a Wheel, which collects items at their due times
+// Config has the settings of a Scheduler, which collects items at their due times.
 type Config struct {
 	Node        uuid.UUID
 	Host        string
@@ -46,8 +46,8 @@ type Position struct {
 	Value []byte
 }
 
-// Wheel is the scheduler that collects each item (metric of a Zabbix-style Template) at its due times.
-type Wheel struct {
+// Scheduler is the scheduler that collects each item (metric of a Zabbix-style Template) at its due times.
+type Scheduler struct {
 	cfg        Config
 	collectors map[string]collector
 	machine    machine
@@ -56,14 +56,14 @@ type Wheel struct {
 	following  sync.Map      // log items that are being collected, by the name of their position
 
 	mu          sync.Mutex
-	groups      []*group
-	rules       []*ruleRun // discovery rules of the definitions
+	groups      []*itemGroup
+	rules       []*ruleState // discovery rules of the definitions
 	definitions []*model.TemplateDefinition
 	properties  model.PropertyValues
 }
 
-// group has the items of one Template with equal intervals, which are collected at the same times.
-type group struct {
+// itemGroup has the items of one Template with equal intervals, which are collected at the same times.
+type itemGroup struct {
 	definition    model.DefinitionID
 	macros        string // those that Properties set, as the value blocks have them
 	unit          model.UnitID
@@ -87,35 +87,35 @@ type groupItem struct {
 }
 
 // logKey returns the key of the group's log item, or "" for a group without a log item.
-func (g *group) logKey() string {
+func (g *itemGroup) logKey() string {
 	if len(g.items) > 0 && g.items[0].log != nil {
 		return g.items[0].log.key
 	}
 	return ""
 }
 
-// New returns a Wheel (scheduler of items) that has no items to collect yet.
-func New(cfg Config) *Wheel {
-	return &Wheel{
+// New returns a Scheduler that has no items to collect yet.
+func New(cfg Config) *Scheduler {
+	return &Scheduler{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
 		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, run: cfg.Run, memory: map[string][]float64{}},
-		slow:    slowCollectors{local: semaphore.NewWeighted(maxWaiting), network: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
+		slow:    slowCollectors{local: semaphore.NewWeighted(maxWaiting), network: semaphore.NewWeighted(maxWaiting), pending: map[string]*collectorResult{}},
 	}
 }
 
 // Set replaces the Templates whose items are collected, and the node properties for their macros. A Template that
 // stays keeps its due times.
-func (w *Wheel) Set(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
+func (w *Scheduler) Set(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.replace(definitions, properties)
+	w.setGroups(definitions, properties)
 }
 
-// replace replaces the groups of items and the discovery rules, when the server has assigned other Templates. Call it
-// with the mutex.
-func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
-	var groups []*group
-	var rules []*ruleRun
+// setGroups replaces the groups of items and the discovery rules, when the server has assigned other Templates.
+// Call it with the mutex.
+func (w *Scheduler) setGroups(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
+	var groups []*itemGroup
+	var rules []*ruleState
 	for _, c := range definitions {
 		own, more := w.newGroups(c, properties)
 		groups, rules = append(groups, own...), append(rules, more...)
@@ -123,7 +123,7 @@ func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties mode
 	w.definitions, w.properties, w.rules = definitions, properties, rules
 	now := w.cfg.Boot()
 	for _, g := range groups {
-		i := slices.IndexFunc(w.groups, func(old *group) bool {
+		i := slices.IndexFunc(w.groups, func(old *itemGroup) bool {
 			return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval && old.logKey() == g.logKey()
 		})
 		phase := when.Phase(w.cfg.Node, g.unit, g.interval)
@@ -138,7 +138,7 @@ func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties mode
 }
 
 // newGroups divides the items of a Template into groups with equal intervals. Declared and discovered items count.
-func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group, rules []*ruleRun) {
+func (w *Scheduler) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*itemGroup, rules []*ruleState) {
 	set := c.PropertyMacros(properties)
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
 	fault := ""
@@ -146,7 +146,7 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		fault, macros = fmt.Sprintf("the values of the key's macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
 	}
 	add := func(of *model.Item, i int, rule string, plain bool) {
-		if !of.Collected() {
+		if !of.IsCollected() {
 			return // the server makes its values
 		}
 		one := groupItem{position: uint32(i), text: of.Key}
@@ -177,11 +177,11 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		if one.fault = fault; err != nil {
 			one.fault = err.Error()
 		}
-		g := slices.IndexFunc(groups, func(g *group) bool {
+		g := slices.IndexFunc(groups, func(g *itemGroup) bool {
 			return g.rule == rule && g.interval == time.Duration(of.Interval) && g.logKey() == ""
 		})
 		if g < 0 || one.log != nil { // a log has a group of its own: one that takes long delays no other item
-			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, declaredItems: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
+			groups = append(groups, &itemGroup{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, declaredItems: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
 		groups[g].items = append(groups[g].items, one)
@@ -200,7 +200,7 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 }
 
 // Run collects items until ctx ends. Each group has a goroutine of its own, so that a slow one delays no other.
-func (w *Wheel) Run(ctx context.Context) {
+func (w *Scheduler) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	timer := time.NewTimer(0)
@@ -212,7 +212,7 @@ func (w *Wheel) Run(ctx context.Context) {
 		case <-w.wake:
 		case <-timer.C:
 		}
-		for g := w.takeDue(); g != nil && ctx.Err() == nil; g = w.takeDue() {
+		for g := w.nextDueGroup(); g != nil && ctx.Err() == nil; g = w.nextDueGroup() {
 			if g.busy.CompareAndSwap(false, true) {
 				running.Go(func() {
 					defer g.busy.Store(false)
@@ -220,13 +220,13 @@ func (w *Wheel) Run(ctx context.Context) {
 				})
 			}
 		}
-		timer.Reset(w.delay())
+		timer.Reset(w.delayUntilDue())
 	}
 }
 
-// takeDue returns a group of items to collect now, and schedules its next collection. It returns nil if no group is
-// due.
-func (w *Wheel) takeDue() *group {
+// nextDueGroup returns a group of items that is due now, and schedules the group's next collection. It returns
+// nil if no group is due.
+func (w *Scheduler) nextDueGroup() *itemGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.cfg.Boot()
@@ -243,8 +243,8 @@ func (w *Wheel) takeDue() *group {
 	return nil
 }
 
-// delay returns the time until the next group of items is due
-func (w *Wheel) delay() time.Duration {
+// delayUntilDue returns the time until the next group of items is due
+func (w *Scheduler) delayUntilDue() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delay := time.Hour
@@ -256,9 +256,9 @@ func (w *Wheel) delay() time.Duration {
 
 // collect measures the items of a group and passes their values to the spool in blocks. A block has at most valuesPerBlock
 // values with blockBytes bytes.
-func (w *Wheel) collect(ctx context.Context, g *group) {
+func (w *Scheduler) collect(ctx context.Context, g *itemGroup) {
 	if g.logKey() != "" && g.items[0].fault == "" {
-		w.follow(ctx, g)
+		w.collectLog(ctx, g)
 		return
 	}
 	began := w.cfg.Boot()
@@ -288,7 +288,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		case value.Kind() == item.None:
 			continue
 		default:
-			v.Value = cut(value)
+			v.Value = cutText(value)
 		}
 		size += 16 + len(v.Value.String())
 		if g.rule != "" {
@@ -309,8 +309,8 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 }
 
 // measure measures all items of a group. Collectors that may block run in parallel.
-func (w *Wheel) measure(ctx context.Context, g *group) []answer {
-	answers := make([]answer, len(g.items))
+func (w *Scheduler) measure(ctx context.Context, g *itemGroup) []collectorResult {
+	answers := make([]collectorResult, len(g.items))
 	var waiting sync.WaitGroup
 	for i := range g.items {
 		one, a := &g.items[i], &answers[i]
@@ -335,8 +335,8 @@ const (
 // maxText bounds one text, in bytes.
 const maxText = 64 << 10
 
-// cut shortens the text of an item value to maxText bytes. Other values stay unchanged.
-func cut(v item.Value) item.Value {
+// cutText shortens the text of an item value to maxText bytes. Other values stay unchanged.
+func cutText(v item.Value) item.Value {
 	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText {
 		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))
 	}

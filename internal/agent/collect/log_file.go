@@ -104,8 +104,8 @@ func (l *logItem) files() (list []logFile, err error) {
 	return list, nil
 }
 
-// has reports whether a read position belongs to a file. It compares the bytes before the position's offset.
-func (p *logPosition) has(f *logFile) bool {
+// isIn reports whether a read position belongs to a file. It compares the bytes before the position's offset.
+func (p *logPosition) isIn(f *logFile) bool {
 	if f.size < p.Offset || p.Tail == 0 {
 		return f.size >= p.Offset && p.Offset == 0 && p.Inode != 0 && f.inode == p.Inode
 	}
@@ -114,13 +114,13 @@ func (p *logPosition) has(f *logFile) bool {
 		return false
 	}
 	defer file.Close()
-	tail, sum, err := tailSum(file, p.Offset, p.Tail)
+	tail, sum, err := hashBeforeOffset(file, p.Offset, p.Tail)
 	return err == nil && tail == p.Tail && sum == p.Sum
 }
 
-// tailSum hashes the last bytes before a given offset of a file. It returns the number of hashed bytes, at most
+// hashBeforeOffset hashes the last bytes before a given offset of a file. It returns the number of hashed bytes, at most
 // `most`, and the hash.
-func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err error) {
+func hashBeforeOffset(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err error) {
 	b := make([]byte, min(offset, most))
 	if _, err := file.ReadAt(b, offset-int64(len(b))); err != nil {
 		return 0, 0, err
@@ -130,11 +130,11 @@ func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err 
 	return int64(len(b)), h.Sum64(), nil
 }
 
-// find returns the file and the offset at which reading continues after a stored position. A file that was cut short
+// findInFiles returns the file and the offset at which reading continues after a stored position. A file that was cut short
 // and has no copy begins anew; of one that is gone the next newer file follows.
-func (p *logPosition) find(list []logFile) (index int, offset int64) {
+func (p *logPosition) findInFiles(list []logFile) (index int, offset int64) {
 	same := slices.IndexFunc(list, func(f logFile) bool { return p.Inode != 0 && f.inode == p.Inode })
-	if same >= 0 && p.has(&list[same]) {
+	if same >= 0 && p.isIn(&list[same]) {
 		if p.Offset == 0 { // it may have been copied and cut short since
 			for i := range same {
 				if list[i].mtime > p.MtimeN {
@@ -145,7 +145,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 		return same, p.Offset
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		if i != same && p.has(&list[i]) {
+		if i != same && p.isIn(&list[i]) {
 			return i, p.Offset
 		}
 	}
@@ -160,8 +160,8 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the file and the offset at which the first collection of a log item starts.
-func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
+// startPosition returns the file and the offset at which the first collection of a log item starts.
+func (l *logItem) startPosition(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:
 		last := &list[len(list)-1]
@@ -285,7 +285,7 @@ func (r *logReader) position() (p logPosition, err error) {
 			return p, cmp.Or(err, errRotated)
 		}
 	}
-	p.Tail, p.Sum, err = tailSum(r.file, r.offset, maxTail)
+	p.Tail, p.Sum, err = hashBeforeOffset(r.file, r.offset, maxTail)
 	return p, err
 }
 

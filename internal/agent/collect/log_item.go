@@ -21,7 +21,7 @@ type logItem struct {
 	base     string         // name of the file; of logrt empty
 	names    *regexp.Regexp // of the names of files; of log nil
 	match    *regexp.Regexp // lines; nil: all
-	output   string         // template of the values: see matchOutput
+	output   string         // template of the values: see expandMatch
 	rate     int            // most lines per second: sent, or counted
 	skip     bool           // the first collection begins at the end
 	maxDelay time.Duration  // a reader that is farther behind leaves lines out; zero: it never does
@@ -107,7 +107,7 @@ func parseLogItem(k *Key, text, root string) (*logItem, error) {
 	return l, nil
 }
 
-// noSingleValue returns an error, because a log item has many values. Wheel.follow collects log items.
+// noSingleValue returns an error, because a log item has many values. Wheel.collectLog collects log items.
 func noSingleValue(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, fmt.Errorf("log item %s has no single value, but one value for each new line", k.Name)
 }
@@ -116,13 +116,13 @@ func noSingleValue(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 // expression.
 func (l *logItem) value(line string) (text string, ok bool) {
 	if l.match == nil {
-		return matchOutput(l.output, line, []int{0, len(line)}), true
+		return expandMatch(l.output, line, []int{0, len(line)}), true
 	}
 	at := l.match.FindStringSubmatchIndex(line)
 	if at == nil {
 		return "", false
 	}
-	return matchOutput(l.output, line, at), true
+	return expandMatch(l.output, line, at), true
 }
 
 // limits returns the maximum numbers of lines that one collection sends (or counts) and reads.
@@ -143,9 +143,9 @@ func cleanLine(line []byte) string {
 // positionName returns the name of a log item's read position in the spool.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
-// PositionUnit returns the Template's id, as read from the name of a log item's stored read position. The result is
-// zero if positionName did not make the name.
-func PositionUnit(name string) model.UnitID {
+// TemplateOfPosition returns the Template's id from the name of a log item's stored read position. The result
+// is zero if positionName did not make the name.
+func TemplateOfPosition(name string) model.UnitID {
 	number, _, _ := strings.Cut(name, "/")
 	unit, _ := strconv.ParseUint(number, 10, 32)
 	return model.UnitID(unit)

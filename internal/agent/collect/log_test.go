@@ -25,7 +25,7 @@ type logMachine struct {
 	key       string
 	now       time.Time
 	positions map[string][]byte
-	wheel     *Wheel
+	wheel     *Scheduler
 	values    []string // that the agent emitted
 	full      bool
 }
@@ -90,8 +90,8 @@ func (m *logMachine) write(name, text string) {
 	testenv.NoError(m.t, os.Chtimes(path, m.now, m.now))
 }
 
-// want fails the test unless exactly the given values have arrived since the last call of want.
-func (m *logMachine) want(values ...string) {
+// expectValues fails the test unless exactly the given values have arrived since the last call.
+func (m *logMachine) expectValues(values ...string) {
 	m.t.Helper()
 	for i := range max(len(m.values), len(values)) {
 		if i >= len(m.values) || i >= len(values) || m.values[i] != values[i] {
@@ -165,14 +165,14 @@ func TestLogsAreFollowedAcrossRotation(t *testing.T) {
 		for range 4 {
 			m.collect()
 		}
-		if m.want(append(want, "last")...); t.Failed() {
+		if m.expectValues(append(want, "last")...); t.Failed() {
 			t.Fatalf("seed %d, %s", seed, key)
 		}
 	}
 }
 
-// TestLogItems collects log items with different parameters, and compares the value of each line.
-func TestLogItems(t *testing.T) {
+// TestLogItemsReturnLines collects log items with different parameters, and compares the value of each line.
+func TestLogItemsReturnLines(t *testing.T) {
 	m := newLogMachine(t, `log[/var.log,"error (\d+)",,2,skip,code \1]`)
 	m.collect()
 	if len(m.values) != 1 || !strings.Contains(m.values[0], "does not exist") {
@@ -181,14 +181,14 @@ func TestLogItems(t *testing.T) {
 	m.values = nil
 	m.write("var.log", "error 1\nbegin of a li")
 	m.collect()
-	m.want()
+	m.expectValues()
 	m.write("var.log", "ne\nerror 2\nfine\nerror 3 and more\n")
 	m.full = true
 	m.collect()
-	m.want()
+	m.expectValues()
 	m.full = false
 	m.collect()
-	m.want("code 2", "code 3")
+	m.expectValues("code 2", "code 3")
 	for i := range 50 { // 2 lines a second
 		m.write("var.log", fmt.Sprintf("error %d\n", 100+i))
 	}
@@ -204,7 +204,7 @@ func TestLogItems(t *testing.T) {
 	m.values = nil
 	m.write("var.log", "error 7 \xff"+strings.Repeat("x", 3*maxText)+"\nerror 8\n")
 	m.collect()
-	m.want("code 7", "code 8")
+	m.expectValues("code 7", "code 8")
 	testenv.NoError(t, os.Remove(filepath.Join(m.root, "var.log")))
 	m.collect()
 	if len(m.values) != 1 || !strings.HasPrefix(m.values[0], "unsupported") {
@@ -218,7 +218,7 @@ func TestLogItems(t *testing.T) {
 	c.start()
 	c.write("var.log", "error\n")
 	c.collect()
-	c.want("2", "0", "1")
+	c.expectValues("2", "0", "1")
 
 	d := newLogMachine(t, `log[/var.log,,,1,,,20]`)
 	for i := range 1000 {
@@ -237,8 +237,8 @@ func TestLogItems(t *testing.T) {
 	}
 }
 
-// TestLogKeys expects an error with a reason for each wrong parameter of a log item.
-func TestLogKeys(t *testing.T) {
+// TestInvalidLogKeysAreRefused expects an error with a reason for each wrong parameter of a log item.
+func TestInvalidLogKeysAreRefused(t *testing.T) {
 	for key, want := range map[string]string{
 		"log[/a,b,utf-8,100,skip,\\1,5,copytruncate,/var/lib]": "", "logrt.count[\"/var/log/^a$\",b,,,all,10,rotate]": "", "log": "not an absolute path",
 		"log[a]": "not an absolute path", "log[/var/]": "is a folder", "log[/a,(]": "missing closing", "log[/a,@all]": "global regular expressions", "log[/a,,utf-16]": "UTF-8 only",

@@ -70,7 +70,7 @@ func networkTraffic(in, out bool) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		list, ok := columns[k.Parameter(1, "bytes")]
 		if !ok {
-			return item.Value{}, unknownMode(k, 1, slices.Sorted(maps.Keys(columns))...)
+			return item.Value{}, errUnknownMode(k, 1, slices.Sorted(maps.Keys(columns))...)
 		}
 		counters, err := m.networkLine(k)
 		if err != nil {

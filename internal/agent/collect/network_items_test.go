@@ -82,7 +82,7 @@ func TestWebCertificate(t *testing.T) {
 	port := testenv.Value(url.Parse(server.URL))(t).Port()
 	value, err := measureKey(t, "web.certificate.get[example.com,"+port+",127.0.0.1]")
 	testenv.NoError(t, err)
-	var got certificateText
+	var got certificateJSON
 	testenv.NoError(t, json.Unmarshal([]byte(value.String()), &got))
 	c := server.Certificate()
 	if got.X509.NotAfter.Timestamp != c.NotAfter.Unix() || !slices.Contains(got.X509.AlternativeNames, "example.com") || len(got.SHA256) != 64 || got.X509.Version != 3 || got.Result.Value == "valid" {
@@ -107,9 +107,9 @@ func TestWebCertificate(t *testing.T) {
 	expectItem(t, "web.certificate.get[https://127.0.0.1:1]", "", "refused")
 }
 
-// newNameServer starts a DNS server on UDP and TCP that knows one record of each type of web.example.org. It drops the first datagram, and
+// newDNSServer starts a DNS server on UDP and TCP that knows one record of each type of web.example.org. It drops the first datagram, and
 // sends one of another question before the second one.
-func newNameServer(t *testing.T) string {
+func newDNSServer(t *testing.T) string {
 	udp := testenv.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
 	for range 100 {
@@ -175,7 +175,7 @@ func newNameServer(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			if data, err := readMessage(conn, "tcp"); err == nil {
+			if data, err := readDNSMessage(conn, "tcp"); err == nil {
 				out := answer(data, false)
 				_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(out))), out...))
 			}
@@ -185,9 +185,9 @@ func newNameServer(t *testing.T) string {
 	return udp.LocalAddr().String()
 }
 
-// TestNameService asks a local DNS server for records of each type, and compares the values of the items.
-func TestNameService(t *testing.T) {
-	server := newNameServer(t)
+// TestDNSItems asks a local DNS server for records of each type, and compares the values of the items.
+func TestDNSItems(t *testing.T) {
+	server := newDNSServer(t)
 	for kind, want := range map[string]string{
 		"A": "192.0.2.1", "AAAA": "2001:db8::1", "CNAME": "a.example.org", "NS": "ns.example.org", "MX": "10 mx.example.org", "SRV": "1 2 443 web.example.org",
 		"SOA": "ns.example.org ops.example.org 7 1 2 3 4", "TXT": `"v=1" "` + strings.Repeat("x", 200) + `"`, "PTR": "web.example.org",
@@ -214,11 +214,11 @@ func TestNameService(t *testing.T) {
 	}
 }
 
-// TestPings pings the local machine over IPv4 and IPv6, and expects replies. A silent address has no replies. If the
-// kernel refuses the sockets, the error must say so.
+// TestPings pings the local machine over IPv4 and IPv6, and expects a reply to each ping. A silent address has
+// no replies. If the kernel refuses the sockets, the error must say so.
 func TestPings(t *testing.T) {
 	for i, target := range []string{"127.0.0.1", "::1"} {
-		conn, _, err := listenEcho(&pingFamilies[i])
+		conn, _, err := openEchoSocket(&pingFamilies[i])
 		if err != nil {
 			expectItem(t, "icmpping["+target+"]", "", "the kernel refuses ICMP sockets: add the agent's group to the sysctl net.ipv4.ping_group_range, or give the agent CAP_NET_RAW")
 			continue
@@ -232,7 +232,7 @@ func TestPings(t *testing.T) {
 			}
 		}
 	}
-	if conn, _, err := listenEcho(&pingFamilies[0]); err == nil {
+	if conn, _, err := openEchoSocket(&pingFamilies[0]); err == nil {
 		conn.Close()
 		expectItem(t, "icmpping[255.255.255.255,1,,,50]", "0", "") // refused without permission to broadcast: the request is lost
 		expectItem(t, "icmppingloss[255.255.255.255,2,20,,50]", "100", "")
@@ -246,9 +246,9 @@ func TestPings(t *testing.T) {
 	}
 }
 
-// TestRepliesOfOthersDoNotCount passes ICMP messages to a reader of replies, and expects one valid reply per request.
-// A valid reply comes from the target, with the token, in time.
-func TestRepliesOfOthersDoNotCount(t *testing.T) {
+// TestForeignPingRepliesAreIgnored passes valid and foreign ICMP replies to an echoReader, and expects one
+// valid reply per request. A valid reply comes from the target, with the token, in time.
+func TestForeignPingRepliesAreIgnored(t *testing.T) {
 	now, target := time.Now(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}
 	r := echoReader{of: &pingFamilies[0], target: netip.MustParseAddr("192.0.2.1"), token: "token", sent: []time.Time{now, now, {}}, answered: make([]bool, 3), timeout: time.Second}
 	message := func(kind icmp.Type, seq int, data string) []byte {
@@ -292,7 +292,7 @@ func TestCommandItem(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{"sda1": true, "/dev/mapper/vg-root": true, "a b": false, "$(id)": false, "x;id": false, "'": false, "-rf": false, "": true} {
-		if isPlain(text) != want {
+		if isShellSafe(text) != want {
 			t.Errorf("%q is plain: %t", text, !want)
 		}
 	}

@@ -22,8 +22,8 @@ func portParameter(k *Key, i int, otherwise string) (string, error) {
 	return port, nil
 }
 
-// truth converts true to 1 and false to 0, as values of an item.
-func truth(ok bool) item.Value {
+// boolNumber converts true to 1 and false to 0, as values of an item.
+func boolNumber(ok bool) item.Value {
 	if ok {
 		return item.FromUnsigned(1)
 	}
@@ -36,7 +36,7 @@ func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, err
 	}
-	return truth(askService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
+	return boolNumber(checkService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
 }
 
 // greeting describes the first line that a service, such as SMTP, must send on a new connection.
@@ -53,8 +53,8 @@ var greetings = map[string]greeting{
 	"ssh": {"22", []string{"SSH-"}, false}, "tcp": {},
 }
 
-// askService connects to a service and checks its greeting. It returns nil if the service answers as expected.
-func askService(ctx context.Context, address string, g greeting) error {
+// checkService connects to a service and checks its greeting. It returns nil if the service answers as expected.
+func checkService(ctx context.Context, address string, g greeting) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -85,17 +85,17 @@ func askService(ctx context.Context, address string, g greeting) error {
 func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	g, ok := greetings[k.Parameter(0, "")]
 	if !ok {
-		return item.Value{}, unknownMode(k, 0, "ftp", "http", "https", "imap", "nntp", "pop", "smtp", "ssh", "tcp")
+		return item.Value{}, errUnknownMode(k, 0, "ftp", "http", "https", "imap", "nntp", "pop", "smtp", "ssh", "tcp")
 	}
 	port, err := portParameter(k, 2, g.port)
 	if err != nil {
 		return item.Value{}, err
 	}
 	began := time.Now()
-	failed := askService(ctx, net.JoinHostPort(k.Parameter(1, "127.0.0.1"), port), g)
+	failed := checkService(ctx, net.JoinHostPort(k.Parameter(1, "127.0.0.1"), port), g)
 	switch {
 	case k.Name == "net.tcp.service":
-		return truth(failed == nil), nil
+		return boolNumber(failed == nil), nil
 	case failed != nil:
 		return item.FromFloat(0), nil
 	}
@@ -123,10 +123,10 @@ func socketListens(protocol, state string) measureFunc {
 			for line := range strings.Lines(text) {
 				fields := strings.Fields(line)
 				if len(fields) > 3 && fields[3] == state && strings.HasSuffix(fields[1], suffix) && strings.HasSuffix(fields[2], ":0000") {
-					return truth(true), nil
+					return boolNumber(true), nil
 				}
 			}
 		}
-		return truth(false), nil
+		return boolNumber(false), nil
 	}
 }

@@ -57,17 +57,17 @@ func parsePing(k *Key) (p ping, err error) {
 	}{{"packets", 1, 100, "3"}, {"milliseconds between packets", 20, 3000, "1000"}, {"bytes", 24, 65507, "56"}, {"milliseconds of a reply", 50, 3000, "500"}} {
 		text := k.Parameter(i+1, of.defaultValue)
 		if numbers[i], err = strconv.Atoi(text); err != nil || numbers[i] < of.least || numbers[i] > of.most {
-			return p, fmt.Errorf("%s: the %s %q are not a number from %d to %d", k.Name, of.name, text, of.least, of.most)
+			return p, fmt.Errorf("%s: the %s in the item key are %q, expected a number from %d to %d", k.Name, of.name, text, of.least, of.most)
 		}
 	}
 	p.packets, p.bytes, p.interval, p.timeout = numbers[0], numbers[2], time.Duration(numbers[1])*time.Millisecond, time.Duration(numbers[3])*time.Millisecond
 	if all := time.Duration(p.packets-1)*p.interval + p.timeout; all >= itemTimeout {
-		return p, fmt.Errorf("%s: all packets take %s in total, expected less than %s", k.Name, all, itemTimeout)
+		return p, fmt.Errorf("%s: all packets take %s in total, but the agent collects an item for less than %s", k.Name, all, itemTimeout)
 	}
 	option := 5
 	if k.Name == "icmppingsec" {
 		if p.mode, option = k.Parameter(5, "avg"), 6; p.mode != "min" && p.mode != "avg" && p.mode != "max" {
-			return p, unknownMode(k, 5, "min", "avg", "max")
+			return p, errUnknownMode(k, 5, "min", "avg", "max")
 		}
 	}
 	switch k.Parameter(option, "") {
@@ -75,7 +75,7 @@ func parsePing(k *Key) (p ping, err error) {
 	case "allow_redirect":
 		p.redirect = true
 	default:
-		return p, unknownMode(k, option, "allow_redirect")
+		return p, errUnknownMode(k, option, "allow_redirect")
 	}
 	return p, nil
 }
@@ -94,16 +94,16 @@ func icmpPing(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	}
 	switch k.Name {
 	case "icmpping":
-		return truth(len(times) > 0), nil
+		return boolNumber(len(times) > 0), nil
 	case "icmppingloss":
 		return item.FromFloat(100 * float64(p.packets-len(times)) / float64(p.packets)), nil
 	}
-	return item.FromFloat(p.seconds(times)), nil
+	return item.FromFloat(p.replySeconds(times)), nil
 }
 
-// seconds returns the least, average or greatest reply time of a ping, or 0 without a reply. As in Zabbix, a time is
+// replySeconds returns the least, average or greatest reply time of a ping, or 0 without a reply. As in Zabbix, a time is
 // at least a tenth of a millisecond.
-func (p *ping) seconds(times []time.Duration) float64 {
+func (p *ping) replySeconds(times []time.Duration) float64 {
 	if len(times) == 0 {
 		return 0
 	}
@@ -129,9 +129,9 @@ func (p *ping) resolve(ctx context.Context) (netip.Addr, error) {
 	return list[0], nil
 }
 
-// listenEcho opens a socket for ICMP echo requests. It opens an unprivileged socket if the kernel allows one,
+// openEchoSocket opens a socket for ICMP echo requests. It opens an unprivileged socket if the kernel allows one,
 // otherwise a raw socket.
-func listenEcho(of *pingFamily) (conn *icmp.PacketConn, datagram bool, err error) {
+func openEchoSocket(of *pingFamily) (conn *icmp.PacketConn, datagram bool, err error) {
 	if conn, err = icmp.ListenPacket(of.datagram, of.address); err == nil {
 		return conn, true, nil
 	}
@@ -152,7 +152,7 @@ func (p *ping) send(ctx context.Context) (times []time.Duration, err error) {
 	if address.Is6() {
 		of = &pingFamilies[1]
 	}
-	conn, datagram, err := listenEcho(of)
+	conn, datagram, err := openEchoSocket(of)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (r *echoReader) addReply(data []byte, from net.Addr, now time.Time) {
 	if !ok || echo.Seq >= len(r.sent) || r.answered[echo.Seq] || len(echo.Data) < len(r.token) || string(echo.Data[:len(r.token)]) != r.token {
 		return
 	}
-	if !r.redirect && addressOf(from).WithZone("") != r.target.WithZone("") {
+	if !r.redirect && senderAddress(from).WithZone("") != r.target.WithZone("") {
 		return
 	}
 	if took := now.Sub(r.sent[echo.Seq]); !r.sent[echo.Seq].IsZero() && took <= r.timeout {
@@ -239,8 +239,8 @@ func (r *echoReader) addReply(data []byte, from net.Addr, now time.Time) {
 	}
 }
 
-// addressOf returns the IP address of a sender.
-func addressOf(from net.Addr) (address netip.Addr) {
+// senderAddress returns the IP address of a sender.
+func senderAddress(from net.Addr) (address netip.Addr) {
 	switch of := from.(type) {
 	case *net.UDPAddr:
 		address, _ = netip.AddrFromSlice(of.IP)

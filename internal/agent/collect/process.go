@@ -85,7 +85,7 @@ func (m *machine) isNamed(pid, name string, f *processFilter) bool {
 func processNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	states, ok := map[string]string{"all": "", "run": "R", "sleep": "S", "zomb": "Z", "disk": "D", "trace": "T"}[k.Parameter(2, "all")]
 	if !ok {
-		return item.Value{}, unknownMode(k, 2, "all", "run", "sleep", "zomb", "disk", "trace")
+		return item.Value{}, errUnknownMode(k, 2, "all", "run", "sleep", "zomb", "disk", "trace")
 	}
 	f, known, err := newProcessFilter(k)
 	if err != nil {
@@ -110,7 +110,7 @@ func processMemory(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	kind := k.Parameter(4, "vsize")
 	fields, ok := processMemoryFields[kind]
 	if !ok {
-		return item.Value{}, unknownMode(k, 4, "vsize", "rss", "pmem", "size", "data", "exe", "hwm", "lck", "lib", "peak", "pin", "pte", "stk", "swap")
+		return item.Value{}, errUnknownMode(k, 4, "vsize", "rss", "pmem", "size", "data", "exe", "hwm", "lck", "lib", "peak", "pin", "pte", "stk", "swap")
 	}
 	unit := 1.0
 	if kind == "pmem" {
@@ -148,7 +148,7 @@ func processMemory(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	case err != nil:
 		return item.Value{}, err
 	case !ok:
-		return item.Value{}, unknownMode(k, 2, "sum", "avg", "max", "min")
+		return item.Value{}, errUnknownMode(k, 2, "sum", "avg", "max", "min")
 	case kind == "pmem" || mode == "avg":
 		return item.FromFloat(value / unit), nil
 	}

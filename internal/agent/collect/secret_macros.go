@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// withSecrets returns a collector like `of` that also replaces secret macros in the item key. It expands them for each
-// collection, and redacts the secrets in values and errors. values has the values of the other macros, named the
-// secrets in the key.
-func (w *Wheel) withSecrets(of collector, values *model.MacroValues, named []model.DefinitionSecret) collector {
+// withSecrets returns a copy of a collector that also replaces secret macros in the item key. It expands them
+// for each collection, and redacts the secrets in values and errors. values has the values of the other macros,
+// named the secrets in the key.
+func (w *Scheduler) withSecrets(of collector, values *model.MacroValues, named []model.DefinitionSecret) collector {
 	out := of
 	out.waits = true // a secret may be on the server
 	out.measure = func(ctx context.Context, m *machine, k *Key) (item.Value, error) {
@@ -36,8 +36,9 @@ func (w *Wheel) withSecrets(of collector, values *model.MacroValues, named []mod
 	return out
 }
 
-// measureWithSecrets measures an item whose parameters have secret macros. A secret is one parameter or a part of it, whatever characters it
-// has; a command of the shell gets only secrets without characters that the shell reads.
+// measureWithSecrets measures an item whose key has macros with secret values in its parameters. A secret is
+// one parameter or a part of it, whatever characters it has; a command of the shell gets only secrets without
+// characters that the shell reads.
 func (c *collector) measureWithSecrets(ctx context.Context, m *machine, k *Key, values *model.MacroValues, secrets map[string]string) (item.Value, error) {
 	expanded := Key{Name: k.Name, Parameters: make([]string, len(k.Parameters))}
 	for i, parameter := range k.Parameters {
@@ -49,7 +50,7 @@ func (c *collector) measureWithSecrets(ctx context.Context, m *machine, k *Key, 
 	}
 	if k.Name == "system.run" {
 		for macro, secret := range secrets {
-			if !isPlain(secret) {
+			if !isShellSafe(secret) {
 				return item.Value{}, fmt.Errorf("system.run: the value of %s has a character that the shell could read as a command: only letters, digits and . _ : / @ %% + = , - are allowed", macro)
 			}
 		}

@@ -17,9 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSecretMacros collects items with a secret in their keys, and expects no secret in any message. The agent asks
-// for the secret at each collection. Other items do not wait for it.
-func TestSecretMacros(t *testing.T) {
+// TestSecretMacrosAreRedacted collects items with a secret in their keys, and expects no secret in messages to
+// the server. The agent asks for the secret at each collection. Other items do not wait for it.
+func TestSecretMacrosAreRedacted(t *testing.T) {
 	root := testMachine(t)
 	testenv.NoError(t, os.MkdirAll(filepath.Join(root, "run"), 0o755))
 	for _, secret := range []string{"hunter22", "changed9"} {

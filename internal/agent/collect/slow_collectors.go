@@ -26,11 +26,12 @@ type slowCollectors struct {
 	local, network *semaphore.Weighted // slots: silent servers delay no disk
 
 	mu      sync.Mutex
-	pending map[string]*answer // by id: a collection that has not answered is not begun again
+	pending map[string]*collectorResult // by id: a collection that has not answered is not begun again
 }
 
-// answer is the result of a collector in its own goroutine, a value or an error. done is closed when it is there.
-type answer struct {
+// collectorResult is the value or error that a collector returned in its own goroutine. done is closed when it
+// is there.
+type collectorResult struct {
 	done  chan struct{}
 	value item.Value
 	err   error
@@ -58,13 +59,13 @@ func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem)
 }
 
 // startCollector returns the running collection of an item, or starts one if none is running
-func (w *slowCollectors) startCollector(ctx context.Context, m *machine, of *groupItem) *answer {
+func (w *slowCollectors) startCollector(ctx context.Context, m *machine, of *groupItem) *collectorResult {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.pending[of.id]; a != nil {
 		return a
 	}
-	a := &answer{done: make(chan struct{})}
+	a := &collectorResult{done: make(chan struct{})}
 	w.pending[of.id] = a
 	go func() {
 		a.value, a.err = of.collector.measure(ctx, m, &of.key)

@@ -23,8 +23,8 @@ type certificateTime struct {
 	Timestamp int64  `json:"timestamp"`
 }
 
-// certificateText is the JSON value of the item web.certificate.get, with the fields that Zabbix agent 2 has.
-type certificateText struct {
+// certificateJSON is the JSON value of the item web.certificate.get, with the fields that Zabbix agent 2 has.
+type certificateJSON struct {
 	X509 struct {
 		Version            int             `json:"version"`
 		SerialNumber       string          `json:"serial_number"`
@@ -77,8 +77,8 @@ func webCertificate(ctx context.Context, _ *machine, k *Key) (item.Value, error)
 
 // describeCertificate describes the first certificate of a chain with the fields of Zabbix agent 2. roots are the
 // trusted authorities; nil: the system's.
-func describeCertificate(host string, chain []*x509.Certificate, roots *x509.CertPool, now time.Time) *certificateText {
-	c, out := chain[0], &certificateText{}
+func describeCertificate(host string, chain []*x509.Certificate, roots *x509.CertPool, now time.Time) *certificateJSON {
+	c, out := chain[0], &certificateJSON{}
 	at := func(t time.Time) certificateTime {
 		return certificateTime{t.UTC().Format("Jan 02 15:04:05 2006 GMT"), t.Unix()}
 	}

@@ -115,7 +115,7 @@ func webPageMatch(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	if at == nil {
 		return item.FromText(""), nil
 	}
-	found := matchOutput(k.Parameter(5, `\0`), text, at)
+	found := expandMatch(k.Parameter(5, `\0`), text, at)
 	runes := []rune(found)
 	return item.FromText(string(runes[:min(len(runes), int(length))])), nil
 }

@@ -42,7 +42,7 @@ func Local(facts map[string]string, runner *run.Runner, scriptsDir string, warn 
 func (m *Machine) Collect(ctx context.Context) []inventory.Entry {
 	programs, sockets := m.programs()
 	return inventory.Normalize(slices.Concat(
-		m.system(), m.hardware(), m.network(), m.storage(), m.packages(ctx), m.services(), m.accounts(), m.ports(sockets), programs, inventory.Environ(m.Environ), m.custom(ctx),
+		m.system(), m.hardware(), m.network(), m.storage(), m.packages(ctx), m.services(), m.accounts(), m.ports(sockets), programs, inventory.Environ(m.Environ), m.customProperties(ctx),
 	))
 }
 
@@ -52,9 +52,9 @@ var watched = [...]string{
 	"usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/Packages.db", "etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system",
 }
 
-// Stamp returns a text that changes when packages, accounts, services or scripts may have changed. The text has the
+// ChangeStamp returns a text that changes when packages, accounts, services or scripts may have changed. The text has the
 // times and sizes of their files.
-func (m *Machine) Stamp() string {
+func (m *Machine) ChangeStamp() string {
 	var b strings.Builder
 	stamp := func(info fs.FileInfo, err error) {
 		if err == nil {
@@ -73,8 +73,8 @@ func (m *Machine) Stamp() string {
 // maxFileBytes is the number of bytes that are read of a file.
 const maxFileBytes = 32 << 20
 
-// text returns the content of a file, or "" if the file cannot be read.
-func (m *Machine) text(name string) string {
+// fileText returns the content of a file, or "" if the file cannot be read.
+func (m *Machine) fileText(name string) string {
 	f, err := m.Root.Open(name)
 	if err != nil {
 		return ""
@@ -84,14 +84,14 @@ func (m *Machine) text(name string) string {
 	return string(data)
 }
 
-// word returns the first line of a file without surrounding space.
-func (m *Machine) word(name string) string {
-	line, _, _ := strings.Cut(m.text(name), "\n")
+// fileFirstLine returns the first line of a file without surrounding space.
+func (m *Machine) fileFirstLine(name string) string {
+	line, _, _ := strings.Cut(m.fileText(name), "\n")
 	return strings.TrimSpace(line)
 }
 
-// names returns the sorted names of the files in a folder.
-func (m *Machine) names(folder string) (names []string) {
+// fileNames returns the sorted names of the files in a folder.
+func (m *Machine) fileNames(folder string) (names []string) {
 	list, _ := fs.ReadDir(m.Root, folder)
 	for _, e := range list {
 		names = append(names, e.Name())
@@ -99,14 +99,14 @@ func (m *Machine) names(folder string) (names []string) {
 	return names
 }
 
-// exists reports whether a file of the machine exists.
-func (m *Machine) exists(name string) bool {
+// fileExists reports whether a file of the machine exists.
+func (m *Machine) fileExists(name string) bool {
 	_, err := fs.Stat(m.Root, name)
 	return err == nil
 }
 
-// pairs returns one inventory entry for each name with a value that is not empty.
-func pairs(section inventory.Section, values map[string]string) (list []inventory.Entry) {
+// entriesOfPairs returns one inventory entry for each pair of a name and a value, except for empty values.
+func entriesOfPairs(section inventory.Section, values map[string]string) (list []inventory.Entry) {
 	for name, value := range values {
 		if value != "" {
 			list = append(list, inventory.New(section, name, value))
@@ -121,28 +121,28 @@ func (m *Machine) system() []inventory.Entry {
 	for _, name := range []string{"hostname", "fqdn", "os", "distribution", "distributionVersion", "distributionName", "kernel", "arch", "virtualisation", "cloud", "cloudInstance", "cloudRegion", "cloudZone", "cloudType"} {
 		values[name] = m.Facts[name]
 	}
-	values["timeZone"] = m.word("etc/timezone")
+	values["timeZone"] = m.fileFirstLine("etc/timezone")
 	if target, err := fs.ReadLink(m.Root, "etc/localtime"); err == nil && values["timeZone"] == "" {
 		if _, zone, ok := strings.Cut(target, "zoneinfo/"); ok {
 			values["timeZone"] = zone
 		}
 	}
-	if m.exists("run/systemd/system") {
+	if m.fileExists("run/systemd/system") {
 		values["init"] = "systemd"
 	}
-	return pairs(inventory.System, values)
+	return entriesOfPairs(inventory.System, values)
 }
 
 // hardware returns the inventory entries about processors, memory and firmware.
 func (m *Machine) hardware() []inventory.Entry {
 	values := map[string]string{"cpus": m.Facts["cpus"], "memory": m.Facts["memory"]}
-	for line := range strings.Lines(m.text("proc/cpuinfo")) {
+	for line := range strings.Lines(m.fileText("proc/cpuinfo")) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			values["cpuModel"] = strings.TrimSpace(value)
 			break
 		}
 	}
-	for line := range strings.Lines(m.text("proc/meminfo")) {
+	for line := range strings.Lines(m.fileText("proc/meminfo")) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "SwapTotal:" && f[1] != "0" {
 			values["swap"] = kibibytes(f[1])
 		}
@@ -151,9 +151,9 @@ func (m *Machine) hardware() []inventory.Entry {
 		"manufacturer": "sys_vendor", "product": "product_name", "serial": "product_serial", "uuid": "product_uuid", "board": "board_name",
 		"biosVendor": "bios_vendor", "biosVersion": "bios_version", "biosDate": "bios_date",
 	} {
-		values[name] = m.word("sys/class/dmi/id/" + file)
+		values[name] = m.fileFirstLine("sys/class/dmi/id/" + file)
 	}
-	return pairs(inventory.Hardware, values)
+	return entriesOfPairs(inventory.Hardware, values)
 }
 
 // kibibytes converts a number of KiB to a number of bytes, both as text.
@@ -171,9 +171,9 @@ var passingInterfaces = [...]string{"veth", "cali", "lxc", "tap", "vnet", "cni",
 // network returns the inventory entries of the network interfaces.
 func (m *Machine) network() (list []inventory.Entry) {
 	addresses := m.Addresses()
-	for _, name := range m.names("sys/class/net") {
+	for _, name := range m.fileNames("sys/class/net") {
 		folder := "sys/class/net/" + name + "/"
-		if name == "lo" || !m.exists(folder+"mtu") || slices.ContainsFunc(passingInterfaces[:], func(p string) bool { return strings.HasPrefix(name, p) }) {
+		if name == "lo" || !m.fileExists(folder+"mtu") || slices.ContainsFunc(passingInterfaces[:], func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
 		var texts []string
@@ -183,7 +183,7 @@ func (m *Machine) network() (list []inventory.Entry) {
 			}
 		}
 		slices.Sort(texts)
-		list = append(list, inventory.New(inventory.Network, name, m.word(folder+"address"), m.word(folder+"mtu"), strings.Join(texts, ","), m.word(folder+"operstate")))
+		list = append(list, inventory.New(inventory.Network, name, m.fileFirstLine(folder+"address"), m.fileFirstLine(folder+"mtu"), strings.Join(texts, ","), m.fileFirstLine(folder+"operstate")))
 	}
 	return list
 }
@@ -193,17 +193,17 @@ var networkFileSystems = [...]string{"nfs", "nfs4", "cifs", "zfs", "ceph", "glus
 
 // storage returns the inventory entries of disks and mounted file systems.
 func (m *Machine) storage() (list []inventory.Entry) {
-	for _, name := range m.names("sys/block") {
+	for _, name := range m.fileNames("sys/block") {
 		if strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || strings.HasPrefix(name, "zram") {
 			continue
 		}
-		sectors, _ := strconv.ParseUint(m.word("sys/block/"+name+"/size"), 10, 54)
+		sectors, _ := strconv.ParseUint(m.fileFirstLine("sys/block/"+name+"/size"), 10, 54)
 		if sectors > 0 {
 			list = append(list, inventory.New(inventory.Storage, name, "disk", strconv.FormatUint(sectors*512, 10)))
 		}
 	}
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	for line := range strings.Lines(m.text("proc/self/mounts")) {
+	for line := range strings.Lines(m.fileText("proc/self/mounts")) {
 		f := strings.Fields(line)
 		if len(f) < 3 || strings.HasPrefix(f[0], "/dev/loop") || strings.HasPrefix(f[1], "/var/lib/docker/") || strings.HasPrefix(f[1], "/var/lib/kubelet/") {
 			continue
@@ -223,12 +223,12 @@ func (m *Machine) storage() (list []inventory.Entry) {
 
 // accounts returns the inventory entries of the users and groups in the files of /etc. It leaves out their real names.
 func (m *Machine) accounts() (list []inventory.Entry) {
-	for line := range strings.Lines(m.text("etc/passwd")) {
+	for line := range strings.Lines(m.fileText("etc/passwd")) {
 		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 {
 			list = append(list, inventory.New(inventory.Users, f[0], f[2], f[3], f[5], f[6]))
 		}
 	}
-	for line := range strings.Lines(m.text("etc/group")) {
+	for line := range strings.Lines(m.fileText("etc/group")) {
 		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 4 {
 			list = append(list, inventory.New(inventory.Groups, f[0], f[2], f[3]))
 		}
@@ -261,7 +261,7 @@ func (m *Machine) scripts() (list []string) {
 // userNames returns a function that looks up the user's name for a user id. For an unknown id it returns the id.
 func (m *Machine) userNames() func(id string) string {
 	names := map[string]string{}
-	for line := range strings.Lines(m.text("etc/passwd")) {
+	for line := range strings.Lines(m.fileText("etc/passwd")) {
 		if f := strings.Split(line, ":"); len(f) == 7 {
 			names[f[2]] = f[0]
 		}

@@ -45,11 +45,11 @@ func newTestMachine(t *testing.T) (m *Machine, write func(name, content string))
 	}, write
 }
 
-// texts formats the entries of an inventory, one per line.
-func texts(list []inventory.Entry) string {
+// formatEntries formats the entries of an inventory, one per line.
+func formatEntries(list []inventory.Entry) string {
 	var b strings.Builder
 	for _, e := range list {
-		b.WriteString(inventory.FormOf(e.Section()).Name + " " + strings.Join(e.Wire().Fields, "|") + "\n")
+		b.WriteString(inventory.SchemaOf(e.Section()).Name + " " + strings.Join(e.Wire().Fields, "|") + "\n")
 	}
 	return b.String()
 }
@@ -133,12 +133,12 @@ environment PROXY|(hidden)
 custom owner|{"team": "web"}
 custom rack|b7
 `
-	if got := texts(m.Collect(context.Background())); got != want {
+	if got := formatEntries(m.Collect(context.Background())); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	before := m.Stamp()
+	before := m.ChangeStamp()
 	write("etc/group", "wheel:x:10:ann\n")
-	if m.Stamp() == before {
+	if m.ChangeStamp() == before {
 		t.Error("the stamp did not change with /etc/group")
 	}
 }
@@ -155,7 +155,7 @@ func TestPackagesOfThisMachine(t *testing.T) {
 		}
 	}
 	m := Local(nil, &run.Runner{}, t.TempDir(), func(message string) { t.Error(message) })
-	got := slices.Collect(strings.Lines(texts(inventory.Normalize(m.packages(context.Background())))))
+	got := slices.Collect(strings.Lines(formatEntries(inventory.Normalize(m.packages(context.Background())))))
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -169,7 +169,7 @@ func TestRPMPackages(t *testing.T) {
 	write("var/lib/rpm/rpmdb.sqlite", "")
 	write("bin/rpm", "#!/bin/sh\n[ $1 = -qa ] && printf 'bash\\t5.1.8-6.el9\\tx86_64\\nopenssl-libs\\t1:3.0.7-16.el9_2\\tx86_64\\ngpg-pubkey\\tfd431d51-4ae0493b\\t(none)\\n'\n")
 	m.Runner.Environ = []string{"PATH=" + m.Runner.Dir + "/bin:/bin:/usr/bin"}
-	if got := texts(m.packages(context.Background())); got != "packages bash|5.1.8-6.el9|x86_64|rpm\npackages openssl-libs|1:3.0.7-16.el9_2|x86_64|rpm\n" {
+	if got := formatEntries(m.packages(context.Background())); got != "packages bash|5.1.8-6.el9|x86_64|rpm\npackages openssl-libs|1:3.0.7-16.el9_2|x86_64|rpm\n" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -184,7 +184,7 @@ func FuzzDecodeProperties(f *testing.F) {
 			return
 		}
 		for _, e := range inventory.Normalize(list) {
-			if again, ok := inventory.Read(e.Wire()); !ok || again != e {
+			if again, ok := inventory.ParseEntry(e.Wire()); !ok || again != e {
 				t.Fatalf("entry %q is read as %q", e, again)
 			}
 		}

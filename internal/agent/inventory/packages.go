@@ -14,24 +14,24 @@ import (
 
 // packages returns the inventory entries of the installed packages, of all package managers.
 func (m *Machine) packages(ctx context.Context) []inventory.Entry {
-	states := m.text("var/lib/dpkg/status")
-	for _, name := range m.names("var/lib/dpkg/updates") { // changes that dpkg writes to its status file at the end of its run
-		states += "\n\n" + m.text("var/lib/dpkg/updates/"+name)
+	states := m.fileText("var/lib/dpkg/status")
+	for _, name := range m.fileNames("var/lib/dpkg/updates") { // changes that dpkg writes to its status file at the end of its run
+		states += "\n\n" + m.fileText("var/lib/dpkg/updates/"+name)
 	}
 	list := debPackages(states)
-	for _, name := range m.names("var/lib/dpkg/status.d") { // images without dpkg
+	for _, name := range m.fileNames("var/lib/dpkg/status.d") { // images without dpkg
 		if !strings.HasSuffix(name, ".md5sums") {
-			list = append(list, debPackages("Status: install ok installed\n"+m.text("var/lib/dpkg/status.d/"+name))...)
+			list = append(list, debPackages("Status: install ok installed\n"+m.fileText("var/lib/dpkg/status.d/"+name))...)
 		}
 	}
 	for _, file := range []string{"lib/apk/db/installed", "usr/lib/apk/db/installed"} {
-		if text := m.text(file); text != "" {
+		if text := m.fileText(file); text != "" {
 			list = append(list, apkPackages(text)...)
 			break // one is a link to the other
 		}
 	}
 	for _, file := range watched {
-		if strings.Contains(file, "/rpm/") && m.exists(file) {
+		if strings.Contains(file, "/rpm/") && m.fileExists(file) {
 			return append(list, m.rpmPackages(ctx)...)
 		}
 	}
@@ -117,8 +117,8 @@ func firstLine(output []byte) string {
 // maxProperties bounds the properties of all scripts.
 const maxProperties = 1000
 
-// custom returns the inventory entries from the operator's scripts. Each script prints a JSON object of properties.
-func (m *Machine) custom(ctx context.Context) (list []inventory.Entry) {
+// customProperties returns the inventory entries from the operator's scripts. Each script prints a JSON object of properties.
+func (m *Machine) customProperties(ctx context.Context) (list []inventory.Entry) {
 	for _, script := range m.scripts() {
 		r := m.Runner.Run(ctx, run.Command{Argv: []string{script}, Timeout: scriptTimeout, MaxOutput: 64 << 10})
 		if r.Status != model.OK || r.Cut > 0 {

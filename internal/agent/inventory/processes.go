@@ -20,18 +20,18 @@ var serviceFolders = [...]string{"etc/systemd/system", "run/systemd/system", "us
 // services returns the inventory entries of the services of systemd and of SysV scripts.
 func (m *Machine) services() (list []inventory.Entry) {
 	enabled := map[string]bool{}
-	for _, folder := range m.names("etc/systemd/system") {
+	for _, folder := range m.fileNames("etc/systemd/system") {
 		if strings.HasSuffix(folder, ".wants") || strings.HasSuffix(folder, ".requires") {
-			for _, name := range m.names("etc/systemd/system/" + folder) {
+			for _, name := range m.fileNames("etc/systemd/system/" + folder) {
 				enabled[name] = true
 			}
 		}
 	}
-	systemd := m.exists("run/systemd/system")
+	systemd := m.fileExists("run/systemd/system")
 	seen := map[string]bool{}
 	add := func(name, start string) {
 		state := "stopped"
-		if m.exists("sys/fs/cgroup/system.slice/"+name) || m.exists("sys/fs/cgroup/systemd/system.slice/"+name) {
+		if m.fileExists("sys/fs/cgroup/system.slice/"+name) || m.fileExists("sys/fs/cgroup/systemd/system.slice/"+name) {
 			state = "running"
 		}
 		if !systemd { // such as in a container
@@ -41,7 +41,7 @@ func (m *Machine) services() (list []inventory.Entry) {
 		list = append(list, inventory.New(inventory.Services, strings.TrimSuffix(name, ".service"), start, state, "systemd"))
 	}
 	for _, folder := range serviceFolders {
-		for _, name := range m.names(folder) {
+		for _, name := range m.fileNames(folder) {
 			if !strings.HasSuffix(name, ".service") || strings.HasSuffix(name, "@.service") || seen[name] {
 				continue
 			}
@@ -54,7 +54,7 @@ func (m *Machine) services() (list []inventory.Entry) {
 				continue // another name of a service
 			case enabled[name]:
 				start = "enabled"
-			case strings.Contains(m.text(file), "\n[Install]"):
+			case strings.Contains(m.fileText(file), "\n[Install]"):
 				start = "disabled"
 			}
 			add(name, start)
@@ -68,14 +68,14 @@ func (m *Machine) services() (list []inventory.Entry) {
 	runlevel := map[string]bool{}
 	for _, level := range []string{"2", "3", "4", "5"} {
 		for _, folder := range []string{"etc/rc" + level + ".d", "etc/rc.d/rc" + level + ".d"} {
-			for _, name := range m.names(folder) {
+			for _, name := range m.fileNames(folder) {
 				if len(name) > 3 && name[0] == 'S' {
 					runlevel[name[3:]] = true
 				}
 			}
 		}
 	}
-	for _, name := range m.names("etc/init.d") {
+	for _, name := range m.fileNames("etc/init.d") {
 		info, err := fs.Stat(m.Root, "etc/init.d/"+name)
 		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || seen[name+".service"] || name == "skeleton" {
 			continue
@@ -96,13 +96,13 @@ const youngProcess = 60
 // the program of each socket, by the socket's inode. Threads of the kernel are left out.
 func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string) {
 	sockets = map[string]string{}
-	uptime, _ := strconv.ParseFloat(strings.Split(m.word("proc/uptime"), " ")[0], 64)
+	uptime, _ := strconv.ParseFloat(strings.Split(m.fileFirstLine("proc/uptime"), " ")[0], 64)
 	userOf := m.userNames()
-	for _, pid := range m.names("proc") {
+	for _, pid := range m.fileNames("proc") {
 		if pid[0] < '0' || pid[0] > '9' {
 			continue
 		}
-		_, rest, ok := strings.Cut(m.text("proc/"+pid+"/stat"), " (")
+		_, rest, ok := strings.Cut(m.fileText("proc/"+pid+"/stat"), " (")
 		end := strings.LastIndex(rest, ") ")
 		if !ok || end < 0 {
 			continue // it has ended
@@ -111,11 +111,11 @@ func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string)
 		if len(fields) < 20 || fields[1] == "2" || pid == "2" { // the kernel's threads are children of process 2
 			continue
 		}
-		command, _, _ := strings.Cut(m.text("proc/"+pid+"/cmdline"), "\x00")
+		command, _, _ := strings.Cut(m.fileText("proc/"+pid+"/cmdline"), "\x00")
 		if program, _, _ := strings.Cut(path.Base(command), " "); len(name) == 15 && strings.HasPrefix(program, name) {
 			name = program // the kernel cuts names after 15 bytes
 		}
-		for _, fd := range m.names("proc/" + pid + "/fd") {
+		for _, fd := range m.fileNames("proc/" + pid + "/fd") {
 			if target, err := fs.ReadLink(m.Root, "proc/"+pid+"/fd/"+fd); err == nil {
 				if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 					sockets[strings.TrimSuffix(inode, "]")] = name
@@ -127,7 +127,7 @@ func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string)
 			continue
 		}
 		uid := ""
-		for line := range strings.Lines(m.text("proc/" + pid + "/status")) {
+		for line := range strings.Lines(m.fileText("proc/" + pid + "/status")) {
 			if f := strings.Fields(line); len(f) > 1 && f[0] == "Uid:" {
 				uid = f[1]
 			}
@@ -141,11 +141,11 @@ func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string)
 // where the agent may not read it.
 func (m *Machine) ports(sockets map[string]string) (list []inventory.Entry) {
 	firstClient := 32768 // ports from here on are clients' that listen for answers
-	if f := strings.Fields(m.word("proc/sys/net/ipv4/ip_local_port_range")); len(f) == 2 {
+	if f := strings.Fields(m.fileFirstLine("proc/sys/net/ipv4/ip_local_port_range")); len(f) == 2 {
 		firstClient, _ = strconv.Atoi(f[0])
 	}
 	for _, table := range []struct{ file, protocol, state string }{{"tcp", "tcp", "0A"}, {"tcp6", "tcp", "0A"}, {"udp", "udp", "07"}, {"udp6", "udp", "07"}} {
-		for line := range strings.Lines(m.text("proc/net/" + table.file)) {
+		for line := range strings.Lines(m.fileText("proc/net/" + table.file)) {
 			f := strings.Fields(line)
 			if len(f) < 10 || f[3] != table.state {
 				continue

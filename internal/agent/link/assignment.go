@@ -63,7 +63,7 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 		}
 		for _, r := range h.Refused {
 			if !slices.Contains(a.Remove, r.Definition) {
-				next.refuse(r.Definition, r.Reason)
+				next.recordRefusal(r.Definition, r.Reason)
 			}
 		}
 	}
@@ -71,9 +71,9 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 		c, err := decode(a.Add[i].ID, a.Add[i].Body)
 		if err != nil {
 			c = wire.OpaqueDefinition(a.Add[i].ID, a.Add[i].Body)
-			next.refuse(c.ID, err.Error())
+			next.recordRefusal(c.ID, err.Error())
 		} else if _, encoded := c.Body().([]byte); encoded {
-			next.refuse(c.ID, fmt.Sprintf("this agent does not support definitions of kind %d: update the agent", c.Kind))
+			next.recordRefusal(c.ID, fmt.Sprintf("this agent does not support definitions of kind %d: update the agent", c.Kind))
 		}
 		next.Definitions = append(next.Definitions, c)
 	}
@@ -91,9 +91,9 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 	return next, nil
 }
 
-// refuse records the reason why the agent cannot run a definition (a compiled check or Template). AssignmentStatus has
+// recordRefusal records the reason why the agent cannot run a definition (a compiled check or Template). AssignmentStatus has
 // room for MaxRefused.
-func (h *Assignment) refuse(definition model.DefinitionID, reason string) {
+func (h *Assignment) recordRefusal(definition model.DefinitionID, reason string) {
 	if len(h.Refused) < wire.MaxRefused {
 		h.Refused = append(h.Refused, wire.RefusedDefinition{Definition: definition, Reason: reason})
 	}

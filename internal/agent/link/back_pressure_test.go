@@ -41,11 +41,11 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var p Pace
 			p.ApplyBackPressure(at, &c.ask, 1)
-			if due := p.Due(at+c.since, usual) - at; due != c.due {
+			if due := p.SendTime(at+c.since, usual) - at; due != c.due {
 				t.Errorf("due after %v, want %v", due, c.due)
 			}
 			ends := at + c.untils + wire.BackPressureEasing*p.linger
-			if c.untils > 0 && (!p.Slow(ends-wire.BackPressureEasing) || p.Slow(ends)) || c.untils == 0 && p.Slow(at) {
+			if c.untils > 0 && (!p.IsSlowed(ends-wire.BackPressureEasing) || p.IsSlowed(ends)) || c.untils == 0 && p.IsSlowed(at) {
 				t.Errorf("slow otherwise than for %v: %+v", c.untils, p)
 			}
 			p.ApplyBackPressure(at, &wire.BackPressure{}, 1)
@@ -56,9 +56,9 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	}
 }
 
-// TestBackPressureKeepsTheFleetSpread slows down 4,000 agents at the same time, and expects a steady rate of messages.
+// TestBackPressureCausesNoBursts slows down 4,000 agents at the same time, and expects a steady rate of messages.
 // The server must see neither pauses nor peaks.
-func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
+func TestBackPressureCausesNoBursts(t *testing.T) {
 	const agents, every, usual = 4000, 125 * time.Millisecond, 500 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 1)).Float64
 	came := make([]int, 40) // results in each second
@@ -76,7 +76,7 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 				pace.ApplyBackPressure(now, &wire.BackPressure{LingerMs: uint32(1000 + random()*2000), LastsMs: uint32(6000 + random()*2000)}, random())
 			}
 			if waits == 0 {
-				due = pace.Due(now, usual)
+				due = pace.SendTime(now, usual)
 			}
 			waits++
 		}
@@ -90,9 +90,9 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	t.Log(came)
 }
 
-// playBackPressure simulates an agent under the server's back-pressure, and returns the times of its messages. The
+// simulateBackPressure simulates an agent under the server's back-pressure, and returns the times of its messages. The
 // agent has a result every 100 ms.
-func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
+func simulateBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		var serving sync.WaitGroup
@@ -143,7 +143,7 @@ func TestLingerReturnsToNormalAfterBackPressure(t *testing.T) {
 	const back = over + wire.BackPressureEasing*linger
 	before, during, easing, after := 0, 0, 0, 0
 	slow := wire.BackPressure{LingerMs: uint32(linger.Milliseconds()), LastsMs: uint32(over.Milliseconds())}
-	for _, at := range slices.Compact(playBackPressure(t, &slow)) { // a signal added at the instant of sending makes another frame
+	for _, at := range slices.Compact(simulateBackPressure(t, &slow)) { // a signal added at the instant of sending makes another frame
 		switch {
 		case at < 0:
 			before++

@@ -34,7 +34,7 @@ type Config struct {
 	Log    *slog.Logger
 
 	// Shared has buffers that many sessions use in turn; nil: each session has its own.
-	Shared *Shared
+	Shared *BufferPools
 
 	Handshake time.Duration // dial to Welcome; default 60 s: in a storm the server queues them
 	PingAfter time.Duration // of silence; default 20 s
@@ -44,16 +44,17 @@ type Config struct {
 	hasDefaults bool // defaults are filled in
 }
 
-// Shared has buffer pools for all sessions of one process. A load tester with many simulated agents needs them.
-type Shared struct {
+// BufferPools has the buffer pools that all sessions of one process share. A load tester with many simulated
+// agents needs them.
+type BufferPools struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out
 	acks   sync.Pool // *wire.Ack, for decoding
 }
 
-// NewShared returns empty buffer pools.
-func NewShared() *Shared {
-	return &Shared{
+// NewBufferPools returns empty buffer pools.
+func NewBufferPools() *BufferPools {
+	return &BufferPools{
 		frames: sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }},
 		acks:   sync.Pool{New: func() any { return new(wire.Ack) }},
 	}
@@ -82,7 +83,7 @@ func (c *Config) withDefaults() *Config {
 		c.BootMs = func() uint64 { return uint64(time.Since(began).Milliseconds()) }
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Shared = cmp.Or(c.Shared, NewShared())
+	c.Shared = cmp.Or(c.Shared, NewBufferPools())
 	c.Handshake = cmp.Or(c.Handshake, 60*time.Second)
 	c.PingAfter = cmp.Or(c.PingAfter, 20*time.Second)
 	c.DeadAfter = cmp.Or(c.DeadAfter, 60*time.Second)

@@ -44,7 +44,7 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			leaf := state.PeerCertificates[0]
-			at := pki.ValidAt(now(), leaf)
+			at := pki.VerificationTime(now(), leaf)
 			_, err := leaf.Verify(x509.VerifyOptions{
 				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, CurrentTime: at,
 			})
@@ -137,7 +137,7 @@ func CheckProxy(proxy string) error {
 		}
 		fault = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
 	}
-	return model.Errorf(model.Invalid, "invalid proxy: the URL in HTTPS_PROXY %s", fault).
+	return model.Errorf(model.Invalid, "invalid URL of the HTTP proxy: the value of HTTPS_PROXY %s", fault).
 		WithHint("write the URL as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
@@ -205,7 +205,7 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 		if proxy.User != nil {
 			demand = "refuses this user and password"
 		}
-		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), demand, answer).
+		return model.Errorf(model.Unavailable, "authentication failed: the proxy %s %s (%s)", proxy.Redacted(), demand, answer).
 			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart the agent; %s", proxy.Host, noProxyHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
 		return model.Errorf(model.Unavailable, "the proxy %s refuses to connect to %s (%s)", proxy.Redacted(), addr, answer).
@@ -214,7 +214,7 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 		return model.Errorf(model.Unavailable, "the proxy %s cannot reach %s (%s)", proxy.Redacted(), addr, answer).
 			WithHint("check that the server runs and that the proxy's machine can reach it; %s", noProxyHint(addr))
 	}
-	return model.Errorf(model.Unavailable, "the proxy %s refuses to connect to %s: it answers %s", proxy.Redacted(), addr, answer).
+	return model.Errorf(model.Unavailable, "the proxy %s refuses to connect to %s: the proxy's answer is %s", proxy.Redacted(), addr, answer).
 		WithHint("use a proxy that supports CONNECT; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", noProxyHint(addr))
 }
 

@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 			return nil
 		}
 		r.Disconnected(server, explainLostConnection(err))
-		wait, stop := r.cfg.Backoff.delayAfter(err, n, r.randomShare())
+		wait, stop := r.cfg.Backoff.delayAfter(err, n, r.randomFraction())
 		if stop {
 			return err
 		}
@@ -131,7 +131,7 @@ func (b Backoff) delayAfter(err error, n int, random float64) (delayAfter time.D
 	span := min(cmp.Or(b.Max, time.Minute), cmp.Or(b.First, time.Second)<<min(n, 16))
 	delayAfter = time.Duration(random * float64(span))
 	var refused *RefusedError
-	var leaving *LeavingError
+	var leaving *ServerStoppingError
 	switch {
 	case errors.As(err, &refused):
 		if refused.RetryMs == 0 {
@@ -157,11 +157,11 @@ const defaultHomeAfter = 10 * time.Minute
 // errPreferredAnswers ends a session because the first server of the order answers again.
 var errPreferredAnswers = errors.New("the preferred server is available again")
 
-// watchPreferred tests periodically whether the preferred server can be reached again. It then sends a value on the
+// pollPreferred tests periodically whether the preferred server can be reached again. It then sends a value on the
 // channel `preferred`.
-func (r *sessionRunner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
+func (r *sessionRunner) pollPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
-		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
+		if pause.For(ctx, time.Duration((0.5+r.randomFraction())*float64(r.cfg.HomeAfter))) != nil {
 			return
 		}
 		first := r.preferredServer.Load()
@@ -210,24 +210,24 @@ func (p *Pace) ApplyBackPressure(now time.Duration, m *wire.BackPressure, share 
 		*p = Pace{}
 		return
 	}
-	slow := p.Slow(now)
+	slow := p.IsSlowed(now)
 	if p.linger = min(time.Duration(m.LingerMs)*time.Millisecond, maxLinger); !slow {
 		p.first = now + time.Duration(share*float64(p.linger))
 	}
 	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
-// Slow reports whether the server's back-pressure is active. Urgent results then wait too.
-func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
+// IsSlowed reports whether the server's back-pressure is active. Urgent results then wait too.
+func (p *Pace) IsSlowed(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
 // lingerAt returns how long a result waits for further results in the same batch, under back-pressure.
 func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the latest time to send a result, from its arrival time and the usual waiting time. A linger that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send
+// SendTime returns the latest time to send a result, from its arrival time and the usual waiting time. A linger that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send
 // at the same moment.
-func (p *Pace) Due(arrival, usual time.Duration) time.Duration {
+func (p *Pace) SendTime(arrival, usual time.Duration) time.Duration {
 	due := arrival + p.lingerAt(arrival)
 	if arrival <= p.first {
 		due = min(due, p.first)
@@ -249,7 +249,7 @@ type statsSchedule struct {
 // newStatsSchedule returns the schedule of Stats messages (the agent's counters) in a new session. The first is due at
 // a random time, so that a fleet does not send at once.
 func (r *sessionRunner) newStatsSchedule(now time.Time) statsSchedule {
-	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
+	return statsSchedule{now.Add(time.Second + time.Duration(r.randomFraction()*float64(statsDelay-time.Second))), true}
 }
 
 // due reports whether the agent should send its Stats message now. batchSent: a batch has just left.
@@ -257,8 +257,8 @@ func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the given time, or the due time of the session's first Stats message if earlier. Stats has the
-// agent's counters.
+// wakeTime returns the earlier of the given time and the due time of the session's first Stats message. Stats
+// has the agent's counters.
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other
@@ -271,7 +271,7 @@ func (r *sessionRunner) sendStats(s *Session, next *statsSchedule, now time.Time
 	if !next.due(now, batchSent) {
 		return nil
 	}
-	*next = statsSchedule{at: now.Add(time.Duration((0.75 + r.randomShare()/2) * float64(statsEvery)))}
+	*next = statsSchedule{at: now.Add(time.Duration((0.75 + r.randomFraction()/2) * float64(statsEvery)))}
 	x := r.cfg.Stats()
 	x.BytesSent = r.earlierSentBytes + s.Sent()
 	return s.Stats(&x)

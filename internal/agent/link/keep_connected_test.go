@@ -327,8 +327,8 @@ func TestOrdinaryResultsWaitAndShareOneBatch(t *testing.T) {
 	}
 }
 
-// TestBatchKeepsTimesFromBeforeReboot expects each batch to have the later of two times, the spool's clock and the
-// boot clock. A batch with a signal from before a reboot has a later clock.
+// TestBatchKeepsTimesFromBeforeReboot expects a batch's time to be the later of the spool's clock and the boot
+// clock. A batch with a signal from before a reboot has a later clock.
 func TestBatchKeepsTimesFromBeforeReboot(t *testing.T) {
 	for nowMs, want := range map[uint64]uint64{3_600_000: 3_600_000, 4000: 5000} {
 		got := make(chan *wire.Batch, 1)
@@ -486,7 +486,7 @@ func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 		{io.EOF, 1000, 0.999, 59940 * time.Millisecond, false},
 		{&RefusedError{wire.Refuse{RetryMs: 5000}}, 0, 0, 5 * time.Second, false},
 		{&RefusedError{wire.Refuse{}}, 0, 0, 0, true},
-		{fmt.Errorf("read: %w", &LeavingError{Retry: 7 * time.Second}), 0, 0, 7 * time.Second, false},
+		{fmt.Errorf("read: %w", &ServerStoppingError{Retry: 7 * time.Second}), 0, 0, 7 * time.Second, false},
 	} {
 		if wait, give := b.delayAfter(c.err, c.n, c.random); wait != c.want || give != c.give {
 			t.Errorf("%v after %d: %v %v, want %v %v", c.err, c.n, wait, give, c.want, c.give)

@@ -142,7 +142,7 @@ func FuzzServer(f *testing.F) {
 	}()
 	conn, err := wsconn.Connect(agent, "host", Path, wire.Subprotocol, wsconn.Options{Timeout: time.Hour, Buffers: new(wsconn.Buffers)})
 	testenv.NoError(f, err)
-	definition := wire.AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).Seal())
+	definition := wire.AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).ToDefinition())
 	decoded, err := wire.DecodeDefinition(3, definition)
 	testenv.NoError(f, err)
 	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedDefinition{{ID: 3, Body: definition}}, Hash: wire.AssignmentHash([]*model.Definition{decoded}, nil, nil)}
@@ -155,15 +155,15 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, unackedBatches: []unackedBatch{{testStream, 1, 10}, {testStream, 2, 20}}}
 		for _, message := range [][]byte{first, second} {
-			if s.deliverFrame(message) != nil {
+			if s.handleFrame(message) != nil {
 				break
 			}
 			under := 0
 			for _, f := range s.unackedBatches {
 				under += f.size
 			}
-			if s.Unacked() != under {
-				t.Fatalf("%d bytes under way, counted %d", under, s.Unacked())
+			if s.UnackedBytes() != under {
+				t.Fatalf("%d bytes under way, counted %d", under, s.UnackedBytes())
 			}
 			if held := s.Assignment(); held != nil && wire.AssignmentHash(held.Definitions, held.Properties, nil) != held.Hash {
 				t.Fatalf("held %+v has another hash", held)

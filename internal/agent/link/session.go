@@ -58,15 +58,15 @@ var (
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError is the error of a session that ended because the server stops. It has the delay before the next
+// ServerStoppingError is the error of a session that ended because the server stops. It has the delay before the next
 // connection attempt.
-type LeavingError struct {
+type ServerStoppingError struct {
 	Retry  time.Duration
 	Reason string
 }
 
 // Error returns the server's reason for the end of the session.
-func (e *LeavingError) Error() string { return "server ended the session: " + e.Reason }
+func (e *ServerStoppingError) Error() string { return "server ended the session: " + e.Reason }
 
 // Open opens a session with the server at addr (host:port). It sends Hello and reads Welcome. The error is a
 // *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and Assignment (of
@@ -171,7 +171,7 @@ func decodeRefuse(body []byte) error {
 }
 
 // Read reads and handles the server's frames until the session ends. It returns the cause: *RefusedError,
-// *LeavingError, or the connection's error.
+// *ServerStoppingError, or the connection's error.
 func (s *Session) Read() error {
 	defer s.conn.Close()
 	for {
@@ -187,14 +187,14 @@ func (s *Session) Read() error {
 		if op != wsconn.Binary {
 			continue
 		}
-		if err := s.deliverFrame(frame); err != nil {
+		if err := s.handleFrame(frame); err != nil {
 			return err
 		}
 	}
 }
 
-// deliverFrame decodes one frame of the server and handles its message.
-func (s *Session) deliverFrame(frame []byte) error {
+// handleFrame decodes one frame of the server and handles its message.
+func (s *Session) handleFrame(frame []byte) error {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
 		return err
@@ -205,13 +205,13 @@ func (s *Session) deliverFrame(frame []byte) error {
 	case wire.KindAssignment:
 		return s.handleAssignment(body)
 	case wire.KindRun:
-		return decodeAndDeliver(body, func(m *wire.Run) { s.h.RunNow(s, m) })
+		return decodeAndHandle(body, func(m *wire.Run) { s.h.RunNow(s, m) })
 	case wire.KindRoundRobinRuns:
-		return decodeAndDeliver(body, func(m *wire.RoundRobinRuns) { s.h.RoundRobinRuns(s, m) })
+		return decodeAndHandle(body, func(m *wire.RoundRobinRuns) { s.h.RoundRobinRuns(s, m) })
 	case wire.KindExchange:
-		return decodeAndDeliver(body, func(m *wire.Exchange) { s.h.Reply(s, m) })
+		return decodeAndHandle(body, func(m *wire.Exchange) { s.h.Reply(s, m) })
 	case wire.KindBackPressure:
-		return decodeAndDeliver(body, func(m *wire.BackPressure) { s.h.BackPressure(s, m) })
+		return decodeAndHandle(body, func(m *wire.BackPressure) { s.h.BackPressure(s, m) })
 	case wire.KindBye:
 		var m wire.Bye
 		if err := m.Decode(body); err != nil {
@@ -219,15 +219,15 @@ func (s *Session) deliverFrame(frame []byte) error {
 		}
 		retry := time.Duration(m.RetryMs) * time.Millisecond
 		s.h.ServerStops(s, retry, m.Reason)
-		return &LeavingError{Retry: retry, Reason: m.Reason}
+		return &ServerStoppingError{Retry: retry, Reason: m.Reason}
 	case wire.KindRefuse:
 		return decodeRefuse(body)
 	}
 	return nil // a message of a later version is ignored
 }
 
-// decodeAndDeliver decodes a message of the server and calls the Handler's method for its kind.
-func decodeAndDeliver[T any, P interface {
+// decodeAndHandle decodes a message of the server and calls the Handler's method for its kind.
+func decodeAndHandle[T any, P interface {
 	*T
 	Decode(body []byte) error
 }](body []byte, to func(P)) error {
@@ -361,9 +361,9 @@ func (s *Session) writeMessage(encode func([]byte) []byte) error {
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
 const outputWindow = 64 << 10
 
-// outputWindowOpen reports whether the agent may send more output of requested runs. Too much unacknowledged output
+// maySendOutput reports whether the agent may send more output of requested runs. Too much unacknowledged output
 // closes the window.
-func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
+func (s *Session) maySendOutput() bool { return s.outputBytes.Load() < outputWindow }
 
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
 func (s *Session) SendRunOutput(ran *wire.RunOutput) error {
@@ -387,8 +387,8 @@ func (s *Session) closeAfterError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
-// Exchange sends a request of a kind that older servers do not know, such as for secrets.
-func (s *Session) Exchange(x *wire.Exchange) error {
+// SendRequest sends a request of a kind that older servers do not know, such as for secrets.
+func (s *Session) SendRequest(x *wire.Exchange) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
 
@@ -400,7 +400,8 @@ func (s *Session) Stats(x *wire.Stats) error {
 // Sent returns the number of bytes that the session has sent, counted before TLS.
 func (s *Session) Sent() uint64 { return s.sentBytes.Load() }
 
-// Tick sends a ping after silence and closes a session whose server does not answer. Call it every few seconds.
+// Tick sends a ping in a silent session, and closes a session whose server does not answer. Call it every few
+// seconds.
 func (s *Session) Tick(now time.Time) {
 	at := int64(now.Sub(s.startedAt))
 	silent := at - s.lastReceived.Load()
@@ -413,8 +414,8 @@ func (s *Session) Tick(now time.Time) {
 	}
 }
 
-// Unacked returns the bytes that are sent and not yet acknowledged.
-func (s *Session) Unacked() int {
+// UnackedBytes returns the bytes that are sent and not yet acknowledged.
+func (s *Session) UnackedBytes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unacked

@@ -30,7 +30,7 @@ type sessionRunner struct {
 	Events // receives the messages that runner does not handle itself
 
 	welcomeServers  []string               // servers of the last Welcome
-	preferredServer atomic.Pointer[string] // the first server to try, for watchPreferred
+	preferredServer atomic.Pointer[string] // the first server to try, for pollPreferred
 	assignment      *Assignment            // in force; nil: none
 	startedAt       time.Time              // with its monotonic reading
 
@@ -46,8 +46,8 @@ type sessionRunner struct {
 	batchWaits bool // the batch is not sent yet, because the window is full
 }
 
-// randomShare returns a random number between 0 and 1.
-func (r *sessionRunner) randomShare() float64 {
+// randomFraction returns a random number between 0 and 1.
+func (r *sessionRunner) randomFraction() float64 {
 	if r.cfg.Rand != nil {
 		return r.cfg.Rand()
 	}
@@ -71,7 +71,7 @@ func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed
 	go func() { ended <- s.Read() }()
 	watchCtx, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { r.watchPreferred(watchCtx, server, preferred) })
+	watcher.Go(func() { r.pollPreferred(watchCtx, server, preferred) })
 	err = r.sendUntilEnd(ctx, s, ended, preferred)
 	stop()
 	watcher.Wait()
@@ -199,7 +199,7 @@ func (r *sessionRunner) sendRequests(s *Session) error {
 		if !ok {
 			return nil
 		}
-		if err := s.Exchange(&x); err != nil {
+		if err := s.SendRequest(&x); err != nil {
 			return err
 		}
 	}
@@ -221,9 +221,9 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
 	if !oldest.IsZero() {
-		due = r.startedAt.Add(r.pace.Due(oldest.Sub(r.startedAt), r.cfg.Linger))
+		due = r.startedAt.Add(r.pace.SendTime(oldest.Sub(r.startedAt), r.cfg.Linger))
 	}
-	return due, r.pace.Slow(now.Sub(r.startedAt))
+	return due, r.pace.IsSlowed(now.Sub(r.startedAt))
 }
 
 // setPace applies the server's message BackPressure (send more slowly) and wakes the sending goroutine. slowed: it was
@@ -231,8 +231,8 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.startedAt)
 	r.paceMu.Lock()
-	slowed = r.pace.Slow(now)
-	r.pace.ApplyBackPressure(now, m, r.randomShare())
+	slowed = r.pace.IsSlowed(now)
+	r.pace.ApplyBackPressure(now, m, r.randomFraction())
 	r.paceMu.Unlock()
 	pause.Wake(r.acked)
 	return slowed
@@ -266,7 +266,7 @@ const runOutputBytes = 16 << 10
 
 // sendRunOutputs sends output of requested runs until too much output is unacknowledged. Urgent results go first.
 func (r *sessionRunner) sendRunOutputs(s *Session) error {
-	for r.cfg.RunOutputs != nil && s.outputWindowOpen() {
+	for r.cfg.RunOutputs != nil && s.maySendOutput() {
 		ran, ok := r.cfg.RunOutputs.Next(min(runOutputBytes, s.MaxBatch()-frameRoom))
 		if !ok {
 			return nil
@@ -307,7 +307,7 @@ func shortenResult(b *wire.Batch, most int) {
 	b.Signals[0] = wire.ResultSignal(b.Signals[0], r)
 }
 
-// OpenedSession stores the settings that the server's message Welcome has for the new session.
+// OpenedSession stores the settings for the new session from Welcome, the server's first message.
 func (r *sessionRunner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.setPace(&wire.BackPressure{})

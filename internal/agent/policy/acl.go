@@ -13,7 +13,7 @@ import (
 	rules "github.com/muster-fleet/muster/internal/policy"
 )
 
-// fileACL is the policy method for certain entries in the access control list of a file or folder.
+// fileACL is the policy method that requires certain entries in the access control list of a path.
 type fileACL struct {
 	runner *run.Runner
 	*model.FileACLMethod

@@ -21,7 +21,7 @@ func (r *directiveRun) readAsset(ctx context.Context, m *model.FileContentMethod
 	if err != nil {
 		return "", err
 	}
-	data, err := readWithin(folder, m.File)
+	data, err := readInsideFolder(folder, m.File)
 	if err != nil {
 		return "", fmt.Errorf("file %s of asset %s: %w", m.File, m.Asset, err)
 	}
@@ -35,8 +35,8 @@ func (r *directiveRun) readAsset(ctx context.Context, m *model.FileContentMethod
 	return template.Expand(r.values)
 }
 
-// readWithin reads a regular file inside the given folder. It follows no link out of the folder.
-func readWithin(folder, name string) ([]byte, error) {
+// readInsideFolder reads a regular file inside the given folder. It follows no link out of the folder.
+func readInsideFolder(folder, name string) ([]byte, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// cron is the policy method for one job in /etc/cron.d, which must exist or not exist.
+// cron is the policy method that requires a job in /etc/cron.d to exist, or not to exist.
 type cron struct {
 	*Executor
 	*model.CronMethod
@@ -32,7 +32,7 @@ func (m *cron) file() (method, error) {
 		return &fileAbsent{m.path()}, nil
 	}
 	if strings.ContainsAny(m.Schedule+m.CronMethod.User+m.Command, "\r\n") {
-		return nil, fmt.Errorf("the job %s has a line break", m.Name)
+		return nil, fmt.Errorf("the cron job %s has a line break in its schedule, user or command", m.Name)
 	}
 	line := fmt.Sprintf("%s %s %s", m.Schedule, cmp.Or(m.CronMethod.User, "root"), m.Command)
 	return &fileContent{FileContentMethod: &model.FileContentMethod{Path: m.path(), Content: line + "\n"}}, nil

@@ -32,7 +32,7 @@ func readRegular(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file, but %s", path, kindOf(info))
+		return nil, fmt.Errorf("%s is not a regular file, but %s", path, describeFileKind(info))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func readRegular(path string) ([]byte, error) {
 	return data, err
 }
 
-// kindOf returns the kind of a file, such as a folder or a link, as text for messages.
-func kindOf(info fs.FileInfo) string {
+// describeFileKind returns the kind of a file, such as a folder or a link, as text for messages.
+func describeFileKind(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return "a file"
@@ -214,7 +214,7 @@ func checkKind(path, kind string, is func(fs.FileMode) bool) (string, error) {
 	case err != nil:
 		return "", err
 	case !is(info.Mode()):
-		return fmt.Sprintf("%s is %s, not %s", path, kindOf(info), kind), nil
+		return fmt.Sprintf("%s is %s, not %s", path, describeFileKind(info), kind), nil
 	}
 	return "", nil
 }
@@ -234,7 +234,7 @@ func (m *fileAbsent) check(context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return fmt.Sprintf("%s exists: it is %s", m.path, kindOf(info)), nil
+	return fmt.Sprintf("%s exists: it is %s", m.path, describeFileKind(info)), nil
 }
 
 // apply removes the file, and never a folder.

@@ -18,21 +18,21 @@ type fileBlock struct {
 	newMode fs.FileMode
 }
 
-// marks returns the marker lines before and after the block.
-func (m *fileBlock) marks() (begin, end string) {
+// markerLines returns the marker lines before and after the block.
+func (m *fileBlock) markerLines() (begin, end string) {
 	comment := cmp.Or(m.Comment, "#")
 	return comment + " BEGIN " + m.Name, comment + " END " + m.Name
 }
 
-// find returns the lines of the file and the indexes of the marker lines. begin is -1 if the file has no such block. A
+// findMarkers returns the lines of the file and the indexes of the marker lines. begin is -1 if the file has no such block. A
 // block without an end is an error: nobody knows which lines belong to it.
-func (m *fileBlock) find() (lines []string, begin, end int, err error) {
+func (m *fileBlock) findMarkers() (lines []string, begin, end int, err error) {
 	data, err := readRegular(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, 0, err
 	}
 	lines = splitLines(data)
-	first, last := m.marks()
+	first, last := m.markerLines()
 	if begin = slices.Index(lines, first); begin < 0 {
 		return lines, -1, -1, nil
 	}
@@ -48,7 +48,7 @@ func (m *fileBlock) content() []string { return splitLines([]byte(m.Content)) }
 
 // check compares the block in the file with the declared content.
 func (m *fileBlock) check(context.Context) (string, error) {
-	lines, begin, end, err := m.find()
+	lines, begin, end, err := m.findMarkers()
 	switch {
 	case err != nil:
 		return "", err
@@ -66,11 +66,11 @@ func (m *fileBlock) check(context.Context) (string, error) {
 
 // apply replaces, appends or removes the block together with its marker lines.
 func (m *fileBlock) apply(context.Context) error {
-	lines, begin, end, err := m.find()
+	lines, begin, end, err := m.findMarkers()
 	if err != nil {
 		return err
 	}
-	first, last := m.marks()
+	first, last := m.markerLines()
 	var block []string
 	if !m.Absent {
 		block = slices.Concat([]string{first}, m.content(), []string{last})

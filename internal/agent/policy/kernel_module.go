@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kernelModule is the policy method for a kernel module that must be loaded, or must not. It applies now and at each
-// start of the machine.
+// kernelModule is the policy method that requires a kernel module to be loaded, or not to be loaded. It applies
+// now and at each start of the machine.
 type kernelModule struct {
 	*Executor
 	*model.KernelModuleMethod
@@ -40,9 +40,9 @@ func (m *kernelModule) loaded() (bool, error) {
 	return err == nil, err
 }
 
-// boot returns the method for the module's line in the boot configuration. The kernel loads the modules in this file
+// bootFile returns the method for the module's line in the boot configuration. The kernel loads the modules in this file
 // at each start.
-func (m *kernelModule) boot() *fileLines {
+func (m *kernelModule) bootFile() *fileLines {
 	return &fileLines{FileLinesMethod: &model.FileLinesMethod{
 		Path: filepath.Join(cmp.Or(m.ModulesFolder, "/etc/modules-load.d"), "60-muster.conf"), Lines: []string{m.Name}, Absent: m.State == "absent",
 	}}
@@ -59,7 +59,7 @@ func (m *kernelModule) check(ctx context.Context) (string, error) {
 	case !loaded && m.State != "absent":
 		return fmt.Sprintf("kernel module %s is not loaded", m.Name), nil
 	}
-	return m.boot().check(ctx)
+	return m.bootFile().check(ctx)
 }
 
 // apply loads or removes the module, and then changes the file for the next start.
@@ -81,8 +81,8 @@ func (m *kernelModule) apply(ctx context.Context) error {
 			return err
 		}
 	}
-	if difference, err := m.boot().check(ctx); err != nil || difference == "" {
+	if difference, err := m.bootFile().check(ctx); err != nil || difference == "" {
 		return err
 	}
-	return m.boot().apply(ctx)
+	return m.bootFile().apply(ctx)
 }

@@ -43,8 +43,8 @@ type packageProgram struct {
 // packages.
 var packageManagers = []packageManager{aptManager, rpmManager, apkManager}
 
-// packagePresence is the policy method for a package that must be installed, or must not. It may require a certain
-// version.
+// packagePresence is the policy method that requires a package to be installed, or not to be installed. It may
+// require a certain version.
 type packagePresence struct {
 	runner *run.Runner
 	*model.PackageMethod

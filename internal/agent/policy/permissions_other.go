@@ -13,7 +13,7 @@ import (
 // copyOwner does nothing, because files have numeric owners only on Unix.
 func copyOwner(string, fs.FileInfo) error { return nil }
 
-// filePermissions is the policy method for a certain mode, owner and group of a file or folder.
+// filePermissions is the policy method that requires a certain mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
 // check returns an error, because file modes and owners exist only on Unix.

@@ -26,7 +26,7 @@ func copyOwner(path string, of fs.FileInfo) error {
 	return os.Chown(path, int(stat.Uid), int(stat.Gid))
 }
 
-// filePermissions is the policy method for a certain mode, owner and group of a file or folder.
+// filePermissions is the policy method that requires a certain mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
 // declaredOwner returns the declared mode and the ids of the declared user and group. Each one that is not declared is
@@ -41,7 +41,7 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 		mode = int(bits)
 	}
 	if m.Owner != "" {
-		if uid, err = numberOf(m.Owner, "user", func(name string) (string, error) {
+		if uid, err = lookUpID(m.Owner, "user", func(name string) (string, error) {
 			u, err := user.Lookup(name)
 			if err != nil {
 				return "", err
@@ -52,7 +52,7 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 		}
 	}
 	if m.Group != "" {
-		gid, err = numberOf(m.Group, "group", func(name string) (string, error) {
+		gid, err = lookUpID(m.Group, "group", func(name string) (string, error) {
 			g, err := user.LookupGroup(name)
 			if err != nil {
 				return "", err
@@ -63,8 +63,8 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	return mode, uid, gid, err
 }
 
-// numberOf returns the id of a user or group from its number or name.
-func numberOf(text, kind string, lookup func(string) (string, error)) (int, error) {
+// lookUpID returns the id of a user or group from its number or name.
+func lookUpID(text, kind string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return int(n), nil
 	}

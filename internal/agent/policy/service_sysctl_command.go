@@ -38,8 +38,8 @@ func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, ou
 // lastLine returns the last line of a command's output.
 func lastLine(output string) string { return output[strings.LastIndexByte(output, '\n')+1:] }
 
-// service is the policy method for a systemd service that must run or be stopped. It can also require the service to
-// be enabled or disabled.
+// service is the policy method that requires a systemd service to run or to be stopped. It can also require the
+// service to be enabled or disabled.
 type service struct {
 	runner *run.Runner
 	*model.ServiceMethod
@@ -100,7 +100,7 @@ func (m *service) apply(ctx context.Context) error {
 	return nil
 }
 
-// sysctl is the policy method for a certain value of a kernel parameter, now and at each start.
+// sysctl is the policy method that requires a certain kernel parameter value, now and after each start.
 type sysctl struct {
 	*Executor
 	*model.SysctlMethod

@@ -28,7 +28,7 @@ func (m *symlink) check(context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case info.Mode()&fs.ModeSymlink == 0:
-		return fmt.Sprintf("%s is %s, not a symbolic link", m.Path, kindOf(info)), nil
+		return fmt.Sprintf("%s is %s, not a symbolic link", m.Path, describeFileKind(info)), nil
 	}
 	target, err := os.Readlink(m.Path)
 	if err != nil || target == m.Target {
@@ -41,7 +41,7 @@ func (m *symlink) check(context.Context) (string, error) {
 // kind of file.
 func (m *symlink) apply(context.Context) error {
 	if info, err := os.Lstat(m.Path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
-		return fmt.Errorf("%s is %s: symlink replaces links only", m.Path, kindOf(info))
+		return fmt.Errorf("%s is %s: symlink replaces links only", m.Path, describeFileKind(info))
 	}
 	beside := filepath.Join(filepath.Dir(m.Path), ".muster-"+strconv.FormatInt(time.Now().UnixNano(), 36))
 	if err := os.Symlink(m.Target, beside); err != nil {

@@ -24,7 +24,7 @@ var sysvName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.+-]*$`)
 // for a dead service.
 var sysvUnknown = regexp.MustCompile(`unrecognized service|does not exist`)
 
-// newService returns the method for services of systemd, or of System V if the machine has no systemctl.
+// newService returns the policy method for a systemd service, or a System V service if systemctl is missing.
 func (r *directiveRun) newService(m *model.ServiceMethod) method {
 	if _, ok := findProgram(r.Runner, "systemctl"); ok {
 		return &service{r.Runner, m}

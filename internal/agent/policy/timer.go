@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// timer is the policy method for a systemd timer with its service, which must exist or not exist.
+// timer is the policy method that requires a systemd timer and its service to exist or be absent.
 type timer struct {
 	*Executor
 	*model.TimerMethod
@@ -26,7 +26,7 @@ func (m *timer) files() ([]method, error) {
 		return nil, fmt.Errorf("%q is not a valid name of a timer", m.Name)
 	}
 	if strings.ContainsAny(m.Calendar+m.TimerMethod.User+m.Command, "\r\n") {
-		return nil, fmt.Errorf("the timer %s has a line break", m.Name)
+		return nil, fmt.Errorf("the timer %s has a line break in its calendar, user or command", m.Name)
 	}
 	path := filepath.Join(cmp.Or(m.SystemdFolder, "/etc/systemd/system"), m.Name)
 	if m.State == "absent" {

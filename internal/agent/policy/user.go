@@ -100,7 +100,7 @@ func (m *localUser) apply(ctx context.Context) error {
 	}
 	if found == nil && m.Group == "" {
 		if of, err := m.account("group", m.Name); err != nil || of != nil {
-			return cmp.Or(err, fmt.Errorf("a group %s exists without a user of that name: declare group: %s to make it the new user's group", m.Name, m.Name))
+			return cmp.Or(err, fmt.Errorf("cannot add the user: the group %s exists already; declare group: %s to make that group the user's group", m.Name, m.Name))
 		}
 	}
 	var args []string

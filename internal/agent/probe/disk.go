@@ -63,7 +63,7 @@ func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 			r.addFinding(model.Unknown, "%s: %v", path, err)
 			continue
 		}
-		judgeDisk(env, a, r, path, u)
+		addFileSystem(env, a, r, path, u)
 	}
 	if looked == 0 {
 		return errors.New("no file system matches")
@@ -71,9 +71,9 @@ func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeDisk adds one file system to the report, with a status by its free space and inodes. The predicted days until
+// addFileSystem adds one file system to the report, with a status by its free space and inodes. The predicted days until
 // it is full also count.
-func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
+func addFileSystem(env *Env, a argValues, r *report, path string, u diskUsage) {
 	space := a.freeThresholdsOf("warn", "crit")
 	status := space.status(u.avail, u.total)
 	text := path + " " + bytesText(u.avail) + " free"

@@ -60,7 +60,7 @@ func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 	if err != nil {
 		return err
 	}
-	judgeLatency(a, r, took, "HTTP "+answer.Status)
+	addLatency(a, r, took, "HTTP "+answer.Status)
 	if !good {
 		r.addFinding(model.Critical, "status %s, want %s", answer.Status, strings.Join(a.list("status"), ", "))
 	}
@@ -72,7 +72,7 @@ func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 	}
 	r.addPerformanceData("size", float64(len(body)), "B", thresholds{}, 0, noBound())
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
-		judgeExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
+		addExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
 	}
 	return nil
 }
@@ -132,12 +132,12 @@ func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 			}
 		}
 	}
-	judgeLatency(a, r, env.now().Sub(began), address+" answers")
+	addLatency(a, r, env.now().Sub(began), address+" answers")
 	return nil
 }
 
-// judgeLatency adds a response time to the report, with a status by the thresholds.
-func judgeLatency(a argValues, r *report, took time.Duration, what string) {
+// addLatency adds a response time to the report, with a status by the thresholds.
+func addLatency(a argValues, r *report, took time.Duration, what string) {
 	most := a.thresholdsOf("warn", "crit", rangeAtMost)
 	r.addFinding(most.status(took.Seconds()), "%s in %s", what, ageText(took))
 	r.addPerformanceData("time", took.Seconds(), "s", most, 0, noBound())
@@ -156,7 +156,7 @@ func runCert(ctx context.Context, env *Env, a argValues, r *report) error {
 	if err != nil {
 		return err
 	}
-	judgeExpiry(env, a, r, "warn", "crit", firstToExpire(certs))
+	addExpiry(env, a, r, "warn", "crit", firstToExpire(certs))
 	return nil
 }
 
@@ -190,17 +190,17 @@ func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, addre
 		for _, c := range chain[1:] {
 			options.Intermediates.AddCert(c)
 		}
-		var invalid x509.CertificateInvalidError // judgeExpiry reports an expired certificate
+		var invalid x509.CertificateInvalidError // addExpiry reports an expired certificate
 		if _, err := chain[0].Verify(options); err != nil && !(errors.As(err, &invalid) && invalid.Reason == x509.Expired) {
 			r.addFinding(model.Critical, "%s: %v", address, err)
 		}
 	}
-	judgeExpiry(env, a, r, "warn", "crit", chain[0])
+	addExpiry(env, a, r, "warn", "crit", chain[0])
 	return nil
 }
 
-// judgeExpiry adds a certificate's expiry date to the report, with a status by the thresholds.
-func judgeExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert *x509.Certificate) {
+// addExpiry adds a certificate's expiry date to the report, with a status by the thresholds.
+func addExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
 	name := cmp.Or(cert.Subject.CommonName, "serial "+cert.SerialNumber.Text(16))
 	if len(cert.DNSNames) > 0 {

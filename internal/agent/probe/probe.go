@@ -36,7 +36,7 @@ type Env struct {
 	ServerOffset  func() (offset time.Duration, ok bool) // this machine's clock minus the Muster server's clock
 	Dial          func(ctx context.Context, network, addr string) (net.Conn, error)
 	AgentCounters func() AgentCounters // returns the counters of the agent; nil: no agent runs
-	Memory        *Memory              // state of one check between runs; nil: the probe keeps no state
+	Memory        *SavedState          // state of one check between runs; nil: the probe keeps no state
 }
 
 // now returns the current time, or the time of Env.Now in tests
@@ -93,7 +93,7 @@ func Lint(name string, values map[string]string) []error {
 // UNKNOWN with the reason.
 func Run(ctx context.Context, env *Env, name string, values map[string]string) (model.Status, []byte) {
 	now := *env
-	now.Memory = cmp.Or(env.Memory, &Memory{})
+	now.Memory = cmp.Or(env.Memory, &SavedState{})
 	r := &report{name: name}
 	var a argValues
 	p, err := Find(name)

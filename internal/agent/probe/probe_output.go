@@ -200,35 +200,35 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory has the values that a probe remembers between the runs of one check. Such a value is the previous counter for
-// a rate. The zero value is ready.
-type Memory struct {
+// SavedState has the values that a probe saves between the runs of one check. Such a value is the previous
+// counter for a rate. The zero value is ready.
+type SavedState struct {
 	mu            sync.Mutex
-	trends        map[string]*trend
+	trends        map[string]*freeSamples
 	hangingMounts map[string]bool
 	counters      map[string]uint64
 }
 
-// lock locks the memory and returns the function that unlocks the memory.
-func (m *Memory) lock() (unlock func()) {
+// lock locks the saved state of a probe, and returns the function that unlocks the state.
+func (m *SavedState) lock() (unlock func()) {
 	m.mu.Lock()
 	if m.trends == nil {
-		m.trends, m.hangingMounts, m.counters = map[string]*trend{}, map[string]bool{}, map[string]uint64{}
+		m.trends, m.hangingMounts, m.counters = map[string]*freeSamples{}, map[string]bool{}, map[string]uint64{}
 	}
 	return m.mu.Unlock
 }
 
 // counterGrowth returns the growth of a counter since the previous run of the check.
-func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
+func (m *SavedState) counterGrowth(counter string, now uint64) uint64 {
 	defer m.lock()()
 	before := m.counters[counter]
 	m.counters[counter] = now
 	return now - before
 }
 
-// trend has samples of a free amount over time, such as free disk space. The probe extrapolates them to the time at
-// which nothing is free.
-type trend struct {
+// freeSamples has samples of a free amount over time, such as free disk space. The probe extrapolates them to
+// the time at which nothing is free.
+type freeSamples struct {
 	sampleTimes []time.Duration // of each sample, since the time zero
 	freeAmounts []float64       // the amount of each sample
 	zero        time.Time       // of the first sample
@@ -236,16 +236,16 @@ type trend struct {
 
 // daysUntilUsedUp adds a sample of a free amount, and predicts the days until nothing is left. The amount is for
 // example disk space. ok is false in the first hour, and where the amount does not shrink.
-func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days float64, ok bool) {
+func (m *SavedState) daysUntilUsedUp(key string, now time.Time, left float64) (days float64, ok bool) {
 	defer m.lock()()
 	t := m.trends[key]
 	if t == nil {
-		t = &trend{zero: now}
+		t = &freeSamples{zero: now}
 		m.trends[key] = t
 	}
 	at := now.Sub(t.zero)
 	if n := len(t.sampleTimes); n > 0 && at < t.sampleTimes[n-1] {
-		*t = trend{zero: now} // the clock was set back
+		*t = freeSamples{zero: now} // the clock was set back
 		at = 0
 	}
 	if n := len(t.sampleTimes); n == 0 || at-t.sampleTimes[n-1] >= sampleEvery {
@@ -273,7 +273,7 @@ func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days 
 
 // markCallStarted records the start of a system call that may hang. Such a call is statfs on a dead NFS mount. It
 // returns false while an earlier call of the same kind hangs.
-func (m *Memory) markCallStarted(what string) bool {
+func (m *SavedState) markCallStarted(what string) bool {
 	defer m.lock()()
 	if m.hangingMounts[what] {
 		return false
@@ -283,7 +283,7 @@ func (m *Memory) markCallStarted(what string) bool {
 }
 
 // markCallEnded records that a system call has returned, after markCallStarted recorded its start.
-func (m *Memory) markCallEnded(what string) {
+func (m *SavedState) markCallEnded(what string) {
 	defer m.lock()()
 	delete(m.hangingMounts, what)
 }

@@ -93,7 +93,7 @@ func TestProcessesAreCountedByName(t *testing.T) {
 func TestRebootIsPendingForANewerKernel(t *testing.T) {
 	judge := func(env *Env, running string) string {
 		r := &report{name: "reboot"}
-		judgeReboot(env, r, model.Warning, running)
+		addReboot(env, r, model.Warning, running)
 		_, text := r.statusAndOutput()
 		return string(text)
 	}
@@ -128,7 +128,7 @@ func TestFailedUnitsAreListed(t *testing.T) {
 	} {
 		a, errs := p.parseArguments(c.args, false)
 		r := &report{name: "systemd"}
-		judgeFailedUnits(a, r, listing)
+		addFailedUnits(a, r, listing)
 		if _, text := r.statusAndOutput(); len(errs) > 0 || !strings.HasPrefix(string(text), c.want) {
 			t.Errorf("%s, want %s", text, c.want)
 		}
@@ -238,7 +238,7 @@ func TestHTTPAnswerAndCertificateAreComparedWithThresholds(t *testing.T) {
 
 // TestDiskProbeTurnsCriticalOnAFullDisk fills a small tmpfs and expects CRITICAL from the disk probe.
 func TestDiskProbeTurnsCriticalOnAFullDisk(t *testing.T) {
-	testenv.Root(t)
+	testenv.SkipUnlessRoot(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=100", "muster-test", dir).CombinedOutput(); err != nil {
 		testenv.Skip(t, "a tmpfs cannot be mounted: "+strings.TrimSpace(string(out)), "sudo make check, outside a container")
@@ -284,7 +284,7 @@ func TestDiskProbeReadsLocalMounts(t *testing.T) {
 func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	self := AgentCounters{Unacknowledged: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
-	env := &Env{Memory: &Memory{}, AgentCounters: func() AgentCounters { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
+	env := &Env{Memory: &SavedState{}, AgentCounters: func() AgentCounters { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
 	assertProbe(t, env, "agent", nil, model.OK, "3 signals in the spool, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
 	self.SpoolBytes = 20 << 20
 	assertProbe(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
@@ -301,9 +301,9 @@ func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "the probe \"agent\" works only in a running agent")
 }
 
-// TestDiskExtrapolatesDaysUntilFull adds samples of shrinking free space and expects the days until the disk is full.
-func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
-	var m Memory
+// TestDiskProbePredictsDaysUntilFull adds samples of shrinking free space and expects the days until the disk is full.
+func TestDiskProbePredictsDaysUntilFull(t *testing.T) {
+	var m SavedState
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	left := 1000.0
 	var days float64
@@ -328,7 +328,7 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	for i := range 20 {
 		now = now.Add(10 * time.Minute)
 		r = &report{name: "disk"}
-		judgeDisk(env, a, r, "/x", diskUsage{total: 1000, avail: 500 - float64(i), used: 500})
+		addFileSystem(env, a, r, "/x", diskUsage{total: 1000, avail: 500 - float64(i), used: 500})
 	}
 	if s, text := r.statusAndOutput(); s != model.Critical || !strings.Contains(string(text), "days at this rate") {
 		t.Errorf("%s", text)
@@ -378,7 +378,7 @@ func TestProbesPageIsUpToDate(t *testing.T) {
 
 // BenchmarkDisk measures one run of the disk probe.
 func BenchmarkDisk(b *testing.B) {
-	var m Memory
+	var m SavedState
 	env := &Env{Memory: &m}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -26,12 +26,12 @@ func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	if err != nil {
 		return unsupportedError(err)
 	}
-	judgeReboot(env, r, pending, release)
+	addReboot(env, r, pending, release)
 	return nil
 }
 
-// judgeReboot reports a needed reboot of the machine, for example for a newer kernel.
-func judgeReboot(env *Env, r *report, pending model.Status, running string) {
+// addReboot adds a needed reboot of the machine to the probe's report, for example for a newer kernel.
+func addReboot(env *Env, r *report, pending model.Status, running string) {
 	for _, flag := range []string{"/run/reboot-required", "/var/run/reboot-required"} {
 		if _, err := os.Stat(env.pathBelowRoot(flag)); err != nil {
 			continue
@@ -111,13 +111,13 @@ func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
 	if err != nil {
 		return fmt.Errorf("systemctl list-units failed: %v", err)
 	}
-	judgeFailedUnits(a, r, string(out))
+	addFailedUnits(a, r, string(out))
 	return nil
 }
 
-// judgeFailedUnits adds each failed systemd unit to the report. The status is WARNING if the check names units and the
+// addFailedUnits adds each failed systemd unit to the report. The status is WARNING if the check names units and the
 // failed unit is not among them, else CRITICAL.
-func judgeFailedUnits(a argValues, r *report, listing string) {
+func addFailedUnits(a argValues, r *report, listing string) {
 	failed := 0
 	for line := range strings.Lines(listing) {
 		f := strings.Fields(line)
@@ -145,8 +145,8 @@ func offsetText(offset time.Duration) string {
 	return ageText(offset) + " ahead"
 }
 
-// runClock reports how far the machine's clock is off. It asks an NTP server, else the Muster server, else the
-// kernel's estimate.
+// runClock reports the offset of the machine's clock from the reference time. It asks an NTP server, else the
+// Muster server, else the kernel's estimate.
 func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	offset, by, ok := time.Duration(0), "", false
 	if server := a.text("server"); server != "" {

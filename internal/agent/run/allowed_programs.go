@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Allow is the list of programs that may run on the machine (setting --allow-commands). No server can add to it. A nil
+// AllowList is the list of programs that may run on the machine (setting --allow-commands). No server can add to it. A nil
 // Allow allows all. It is immutable.
 //
 // Of a program with arguments only the program is checked: its absolute path, or its name as the agent's
 // own PATH resolves it. The arguments are free: do not list programs that run other programs (sh, env,
 // find, sudo). A shell line that is only a program with arguments is split and runs without a shell; any
 // other line must be listed whole.
-type Allow struct {
+type AllowList struct {
 	programs []string // patterns of path.Match: absolute, or names without a slash
 	lines    []string // whole lines for the shell
 	env      []string // patterns of names that a check may set
@@ -27,13 +27,13 @@ type Allow struct {
 // envEntry begins an entry that is the pattern of a variable's name.
 const envEntry = "env:"
 
-// ParseAllow parses the list of allowed programs. An entry is a PATTERN, a whole shell line (with a blank in it), or
+// ParseAllowList parses the list of allowed programs. An entry is a PATTERN, a whole shell line (with a blank in it), or
 // env:PATTERN. It returns nil for an empty list.
-func ParseAllow(entries []string) (*Allow, error) {
+func ParseAllowList(entries []string) (*AllowList, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	a := &Allow{}
+	a := &AllowList{}
 	for _, entry := range entries {
 		pattern, isEnv := strings.CutPrefix(entry, envEntry)
 		switch {
@@ -57,7 +57,7 @@ func ParseAllow(entries []string) (*Allow, error) {
 // checkAllowed finds the path of a command's program, and refuses programs outside the list of allowed programs. The
 // refusal is an error text. ownPath is the agent's PATH: a check's own PATH must not change the program that a name
 // resolves to.
-func (a *Allow) checkAllowed(c Command, ownPath string) (_ Command, refused string) {
+func (a *AllowList) checkAllowed(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
 	}
@@ -91,7 +91,7 @@ func (a *Allow) checkAllowed(c Command, ownPath string) (_ Command, refused stri
 
 // allowsProgram reports whether the list of allowed programs contains a program. Names resolve by the agent's own
 // PATH.
-func (a *Allow) allowsProgram(name, ownPath string) bool {
+func (a *AllowList) allowsProgram(name, ownPath string) bool {
 	if !strings.ContainsRune(name, filepath.Separator) {
 		if matchesAny(a.programs, name) {
 			return true

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAllowAdmitsOnlyListedPrograms runs allowed and other programs, and expects only the allowed programs to run. The
+// TestOnlyAllowedProgramsRun runs allowed and other programs, and expects only the allowed programs to run. The
 // agent's PATH, not the check's, decides which file a name means.
-func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
+func TestOnlyAllowedProgramsRun(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {
 		testenv.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
@@ -26,7 +26,7 @@ func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	for link, to := range map[string]string{filepath.Join(evil, "linked"): filepath.Join(dir, "check_good"), filepath.Join(evil, "check_link"): "/bin/sh"} {
 		testenv.NoError(t, os.Symlink(to, link))
 	}
-	allow, err := ParseAllow([]string{"check_*", filepath.Join(dir, "oth*"), "echo one | tail -1", "env:MODE"})
+	allow, err := ParseAllowList([]string{"check_*", filepath.Join(dir, "oth*"), "echo one | tail -1", "env:MODE"})
 	testenv.NoError(t, err)
 	r := newTestRunner()
 	r.Allow, r.Environ = allow, []string{"PATH=" + dir + ":/usr/bin:/bin"}
@@ -99,21 +99,21 @@ func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 		}
 	}
 	// Even if the list allows checks to set PATH, the agent's own PATH decides which program a name is.
-	r.Allow, err = ParseAllow([]string{"check_good", "env:*"})
+	r.Allow, err = ParseAllowList([]string{"check_good", "env:*"})
 	testenv.NoError(t, err)
 	if got := r.Run(context.Background(), Command{Argv: []string{"check_good"}, Env: map[string]string{"PATH": evil}}); !strings.HasPrefix(string(got.Output), "good") {
 		t.Errorf("PATH of the check: %q", got.Output)
 	}
 }
 
-// TestParseAllowRefusesInvalidEntries expects an error for each invalid entry in the list of allowed programs.
-func TestParseAllowRefusesInvalidEntries(t *testing.T) {
+// TestInvalidAllowListIsRefused expects an error for each invalid entry in the list of allowed programs.
+func TestInvalidAllowListIsRefused(t *testing.T) {
 	for _, bad := range []string{"bin/x", "./x", "/a/../b", "[", "env:", "env:[", "/usr/bin/"} {
-		if _, err := ParseAllow([]string{bad}); model.ClassOf(err) != model.Invalid {
+		if _, err := ParseAllowList([]string{bad}); model.ClassOf(err) != model.Invalid {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if a, err := ParseAllow(nil); a != nil || err != nil {
+	if a, err := ParseAllowList(nil); a != nil || err != nil {
 		t.Errorf("an empty list: %v %v", a, err)
 	}
 }

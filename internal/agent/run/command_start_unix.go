@@ -27,8 +27,8 @@ func shellArgv(line string) []string {
 	return []string{"/bin/sh", "-c", line}
 }
 
-// executable returns an error unless a path is a file with execute permission.
-func executable(file string) error {
+// checkExecutable returns an error unless a path is a file with execute permission.
+func checkExecutable(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
-// homeOf returns HOME, USER and LOGNAME of a user as environment variables.
-func homeOf(name string) []string {
+// homeVariables returns HOME, USER and LOGNAME of a user as environment variables.
+func homeVariables(name string) []string {
 	who, err := user.Lookup(name)
 	if err != nil {
 		return nil

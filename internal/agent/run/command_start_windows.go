@@ -22,8 +22,8 @@ func shellArgv(line string) []string {
 	return []string{"cmd.exe", "/C", line}
 }
 
-// executable returns an error if the file does not exist. Windows has no execute permission.
-func executable(file string) error {
+// checkExecutable returns an error if the file does not exist. Windows has no execute permission.
+func checkExecutable(file string) error {
 	_, err := os.Stat(file)
 	return err
 }
@@ -37,8 +37,8 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
-// homeOf returns nothing on Windows, because commands cannot run as another user.
-func homeOf(string) []string { return nil }
+// homeVariables returns nothing on Windows, because commands cannot run as another user.
+func homeVariables(string) []string { return nil }
 
 // terminateGroup kills one process, because Windows has neither process groups nor SIGTERM.
 func terminateGroup(pid int) error {

@@ -32,9 +32,9 @@ func unknownStatus(cause string) exitStatus {
 	return exitStatus{status: model.Unknown, code: -1, cause: cause}
 }
 
-// judgeExit converts a command's exit code to a status, as Nagios plug-ins do. It adds the cause if the command did
+// statusOfExit converts a command's exit code to a status, as Nagios plug-ins do. It adds the cause if the command did
 // not exit normally.
-func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) exitStatus {
+func (r *Runner) statusOfExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) exitStatus {
 	v := unknownStatus("the end of the command is unknown: the agent did not see it")
 	if state == nil {
 		return v
@@ -163,7 +163,7 @@ func appendClean(dst, text []byte) []byte {
 // of the variable PATH.
 func lookPath(name, path string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
-		return name, executable(name)
+		return name, checkExecutable(name)
 	}
 	found := error(exec.ErrNotFound)
 	for _, dir := range filepath.SplitList(path) {
@@ -172,7 +172,7 @@ func lookPath(name, path string) (string, error) {
 		}
 		for _, suffix := range programSuffixes {
 			file := filepath.Join(dir, name+suffix)
-			err := executable(file)
+			err := checkExecutable(file)
 			if err == nil {
 				return file, nil
 			}
@@ -184,8 +184,8 @@ func lookPath(name, path string) (string, error) {
 	return "", found
 }
 
-// Cut shortens a text to a maximum length and appends a note with the number of bytes removed.
-func Cut(text []byte, keep int) (_ []byte, cut uint64) {
+// CutText shortens a text to a maximum length and appends a note with the number of bytes removed.
+func CutText(text []byte, keep int) (_ []byte, cut uint64) {
 	return exitStatus{}.composeOutput(text, uint64(len(text)), keep)
 }
 
@@ -195,8 +195,8 @@ type outputBuffer struct {
 	tail    []byte
 	total   uint64
 	flooded bool
-	stream  func([]byte) // receives the kept bytes; may be nil
-	hider   *hide.Hider  // redacts secrets first; nil: there are none
+	stream  func([]byte)   // receives the kept bytes; may be nil
+	hider   *hide.Redactor // redacts secrets first; nil: there are none
 }
 
 var errFlood = errors.New("too much output")
@@ -237,28 +237,28 @@ func (o *outputBuffer) addBytes(p []byte) {
 	if o.hider != nil && o.maxKept > len(o.tail) {
 		p = o.redactBytes(p, false)
 	}
-	o.keepBytes(p)
+	o.storeBytes(p)
 }
 
 // redactBytes redacts secrets in a piece of output. It holds back the end of the piece if a secret may start there. A
 // redacted secret counts with its replacement's length.
 func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
-	before := len(p) + o.hider.Buffered()
-	p = o.hider.Next(p, last)
-	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.Buffered()-before)))
+	before := len(p) + o.hider.BufferedLength()
+	p = o.hider.RedactNext(p, last)
+	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.BufferedLength()-before)))
 	return p
 }
 
-// flushHider appends the held-back last bytes of an output, with secrets redacted. The redaction holds them back: they
-// may be the start of a secret.
-func (o *outputBuffer) flushHider() {
+// flushRedactor appends the last bytes of an output, which the redactor has buffered, with secrets redacted.
+// The redaction holds them back: they may be the start of a secret.
+func (o *outputBuffer) flushRedactor() {
 	if o.hider != nil && o.maxKept > len(o.tail) {
-		o.keepBytes(o.redactBytes(nil, true))
+		o.storeBytes(o.redactBytes(nil, true))
 	}
 }
 
-// keepBytes stores output up to the limit, and passes the output on to the requesters of the run.
-func (o *outputBuffer) keepBytes(p []byte) {
+// storeBytes stores output up to the limit, and passes the output on to the requesters of the run.
+func (o *outputBuffer) storeBytes(p []byte) {
 	if room := o.maxKept - len(o.tail); room > 0 {
 		p = p[:min(room, len(p))]
 		o.tail = append(o.tail, p...)

@@ -62,13 +62,13 @@ type Runner struct {
 	Nice       int           // added to the priority of commands; zero: none
 	Environ    []string      // default os.Environ(); variables MUSTER_… and NOTIFY_SOCKET are withheld
 	Guard      *guard.Guard  // ends commands if the agent is killed; nil: they go on
-	Allow      *Allow        // the programs that may run; nil: all
+	Allow      *AllowList    // the programs that may run; nil: all
 
 	forks atomic.Uint64
 }
 
-// Forks returns the number of commands that the Runner has started
-func (r *Runner) Forks() uint64 { return r.forks.Load() }
+// StartedCommands returns the number of commands that the Runner has started
+func (r *Runner) StartedCommands() uint64 { return r.forks.Load() }
 
 // Run runs a command until exit or timeout, and returns its status and output. If ctx ends first, the command ends as
 // at a time-out, and the output has the cause of ctx.
@@ -146,8 +146,8 @@ func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) exitStat
 		killGroup(cmd.Process.Pid) // its remaining child processes
 	}
 	r.Guard.Release(cmd)
-	out.flushHider()
-	v := r.judgeExit(cmd.ProcessState, argv, c, path, out.tail)
+	out.flushRedactor()
+	v := r.statusOfExit(cmd.ProcessState, argv, c, path, out.tail)
 	switch {
 	case parent.Err() != nil && v.signalled:
 		v.status, v.code, v.cause = model.Unknown, -1, "killed because the agent stops"
@@ -182,7 +182,7 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	}
 	own = appendPathFolders(cmp.Or(path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), cmp.Or(r.PluginPath, DefaultPluginPath))
 	if c.RunAs != "" {
-		env = append(env, homeOf(c.RunAs)...)
+		env = append(env, homeVariables(c.RunAs)...)
 	}
 	env = model.AssetEnvironment(append(env, "PATH="+own), c.Env, c.Assets)
 	for _, kv := range env { // the last one counts

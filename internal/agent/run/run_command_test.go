@@ -28,8 +28,8 @@ func newTestRunner() *Runner {
 	return &Runner{Node: func() string { return "web01" }, Grace: 300 * time.Millisecond}
 }
 
-// TestExitCodesBecomeStatusesWithCauses runs commands that exit, die or cannot start, and expects status and cause in
-// the output.
+// TestExitCodesBecomeStatusesWithCauses runs commands that exit, crash or cannot start, and expects status and
+// cause in each result.
 func TestExitCodesBecomeStatusesWithCauses(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -80,7 +80,7 @@ func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
 
 // TestRunAsChangesTheUser runs a command with runAs nobody and expects the user id and the variable USER of nobody.
 func TestRunAsChangesTheUser(t *testing.T) {
-	testenv.Root(t)
+	testenv.SkipUnlessRoot(t)
 	who, err := user.Lookup("nobody")
 	if err != nil {
 		testenv.Skip(t, "there is no user nobody", "useradd nobody")
@@ -91,8 +91,8 @@ func TestRunAsChangesTheUser(t *testing.T) {
 	}
 }
 
-// TestOutputIsCutAndMarked runs a command with too much output, and expects a cut at a whole character. The output
-// ends with the number of cut bytes.
+// TestOutputIsCutAndMarked runs a command with too much output, and expects shortened output with a note about
+// the cut. The output ends with the number of cut bytes.
 func TestOutputIsCutAndMarked(t *testing.T) {
 	got := newTestRunner().Run(t.Context(), Command{Shell: "printf 'é%.0s' $(seq 1000)", MaxOutput: 500})
 	if len(got.Output) > 500 || !utf8.Valid(got.Output) || !strings.HasSuffix(string(got.Output), "… [cut "+strconv.FormatUint(got.Cut, 10)+" bytes]") {
@@ -104,7 +104,8 @@ func TestOutputIsCutAndMarked(t *testing.T) {
 	}
 }
 
-// TestHundredMegabytesOfOutputCostNoMemory runs a command with 100 MB of output and measures the agent's allocations.
+// TestHundredMegabytesOfOutputCostNoMemory runs a command with 100 MB of output, and expects at most 2 MiB of
+// allocations.
 func TestHundredMegabytesOfOutputCostNoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")

@@ -194,9 +194,9 @@ func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	})
 }
 
-// TestWallClockJumpsDoNotTouchIntervals sets the wall clock, and expects checks with an interval to keep their rhythm.
+// TestWallClockJumpsDoNotChangeIntervals sets the wall clock, and expects checks with an interval to keep their rhythm.
 // Cron checks follow the clock.
-func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
+func TestWallClockJumpsDoNotChangeIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
 		defer w.stop()
@@ -290,8 +290,8 @@ func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	})
 }
 
-// TestRunAgainFollowsTheRun asks twice for another run of a running check, and expects one more run.
-func TestRunAgainFollowsTheRun(t *testing.T) {
+// TestRunAgainStartsAfterTheCurrentRun asks twice for another run of a running check, and expects one more run.
+func TestRunAgainStartsAfterTheCurrentRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
 		w.setJobs(w.recordingJob(1, 24*time.Hour, time.Minute))

@@ -20,7 +20,7 @@ func (s *Spool) maintainLog() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
 		if s.log.FolderDeleted() {
-			s.reopen()
+			s.recreateFolder()
 		}
 	}
 	if s.storeDelayed {
@@ -31,20 +31,20 @@ func (s *Spool) maintainLog() {
 		return
 	}
 	s.cutSize = size
-	s.cutLog()
+	s.deleteOldSegments()
 	s.logLosses(true)
 	s.saveState() // the next cut may delete the records before this one
 	if s.log.Stats().SizeBytes > s.opts.MaxBytes/2 {
-		s.rewriteOldest(s.opts.MaxBytes / 16)
+		s.copyOldestRecords(s.opts.MaxBytes / 16)
 	}
 }
 
 // folderCheckEvery is the period in which the spool checks that its folder exists.
 const folderCheckEvery = 5 * time.Second
 
-// reopen creates a deleted spool folder again and stores the results that are in memory. It writes the signals in
+// recreateFolder creates a deleted spool folder again and stores the results that are in memory. It writes the signals in
 // memory, marks the others as lost, and waits for the disk once.
-func (s *Spool) reopen() {
+func (s *Spool) recreateFolder() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
 		s.opts.Logger.Error("the spool was deleted, and the agent cannot create a new one; the agent retries", "folder", s.dir, "err", err)
@@ -69,8 +69,8 @@ func (s *Spool) reopen() {
 	s.saveState()
 }
 
-// cutLog deletes segments (files) of the log without any needed record.
-func (s *Spool) cutLog() {
+// deleteOldSegments deletes segments (files) of the log without any needed record.
+func (s *Spool) deleteOldSegments() {
 	needed := s.stateAt
 	for _, it := range s.indexEntries() {
 		if it.commit != 0 {
@@ -87,8 +87,9 @@ func (s *Spool) cutLog() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewriteOldest copies the oldest needed records to the end of the log. The old segments (files) can then be deleted.
-func (s *Spool) rewriteOldest(bytes int64) {
+// copyOldestRecords copies the oldest needed records to the end of the log, to make old segments (files)
+// deletable. The old segments (files) can then be deleted.
+func (s *Spool) copyOldestRecords(bytes int64) {
 	var durable []laneNumber
 	for p, it := range s.indexEntries() {
 		if it.commit != 0 && it.lossReason == notLost {
@@ -103,7 +104,7 @@ func (s *Spool) rewriteOldest(bytes int64) {
 			s.evictSignal(p, diskLost)
 			continue
 		}
-		if bytes -= int64(len(data)); bytes < 0 || s.writeRecord(data, s.tokenOf(p)) != nil {
+		if bytes -= int64(len(data)); bytes < 0 || s.writeRecord(data, s.commitToken(p)) != nil {
 			return
 		}
 	}
@@ -120,7 +121,7 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 	if data := ln.recentRecord(p.number); data != nil {
 		return data
 	}
-	token := s.tokenOf(p)
+	token := s.commitToken(p)
 	if data := s.readAhead[token]; data != nil {
 		return data
 	}
@@ -141,7 +142,7 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 				return nil
 			}
 			size += len(data)
-			s.readAhead[s.tokenOf(laneNumber{r.lane, r.number})] = slices.Clone(data)
+			s.readAhead[s.commitToken(laneNumber{r.lane, r.number})] = slices.Clone(data)
 			return nil
 		})
 	})
@@ -174,7 +175,7 @@ func (s *Spool) evictExcess() {
 			for i := range over {
 				s.evictSignal(laneNumber{wire.Lane(l), ln.first + uint64(i)}, spoolFull)
 			}
-			ln.collapseOldest(over)
+			ln.replaceOldestByCounts(over)
 		}
 	}
 	if s.bytes > s.opts.budget() {

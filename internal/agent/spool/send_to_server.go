@@ -180,7 +180,7 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	*b = wire.Batch{StreamKey: s.streamKey(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
 	if ln.cursor < ln.first {
 		b.Gap = ln.frontGap()
-		ln.moveCursorBehind(ln.first - 1)
+		ln.moveCursorAfter(ln.first - 1)
 		return
 	}
 	oldest := uint64(0) // age of the oldest signal of an earlier boot
@@ -206,7 +206,7 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	}
 	if len(b.Signals) == 0 {
 		b.Gap = ln.gapAt(number)
-		ln.moveCursorBehind(b.Gap.Last)
+		ln.moveCursorAfter(b.Gap.Last)
 		return
 	}
 	// The sender's clock is the boot clock, moved so that the age of a signal from
@@ -215,7 +215,7 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	for i := range b.Signals {
 		b.Signals[i].AtMs = b.NowMs - b.Signals[i].AtMs
 	}
-	ln.moveCursorBehind(number - 1)
+	ln.moveCursorAfter(number - 1)
 }
 
 // ageOf returns the age of a result in ms by the boot clock. If the machine has rebooted since, the wall clock counts.

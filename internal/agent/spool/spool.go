@@ -186,13 +186,13 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	if s.closed {
 		return journal.ErrClosed
 	}
-	s.addSignal(newestLane(s), signal, nil, urgent)
+	s.addSignal(laneForNew(s), signal, nil, urgent)
 	return nil
 }
 
-// newestLane returns the lane (numbered sequence) for a new message. It is live during a session and shortly after,
-// else backlog.
-func newestLane(s *Spool) wire.Lane {
+// laneForNew returns the lane (numbered sequence, live or backlog) for a new message. It is live during a
+// session and shortly after, else backlog.
+func laneForNew(s *Spool) wire.Lane {
 	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		return wire.Live
 	}
@@ -219,7 +219,7 @@ func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
 	number := s.lanes[l].nextNumber()
 	if at != nil {
-		h.position = s.streamState.positions.next(at)
+		h.position = s.streamState.positions.addNewest(at)
 		s.streamState.positions.setUnsynced(laneNumber{l, number})
 	}
 	data := appendSignalRecord(nil, s.streamState.epoch, l, number, &h)
@@ -255,7 +255,7 @@ func (s *Spool) storeEntries() {
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		from := len(ln.recent)
-		for from > 0 && ln.entryOf(ln.nextNumber()-uint64(len(ln.recent)-from+1)).olderMayBeUnlogged() {
+		for from > 0 && ln.entryOf(ln.nextNumber()-uint64(len(ln.recent)-from+1)).hasUnloggedBefore() {
 			from--
 		}
 		for i := from; i < len(ln.recent); i++ {
@@ -264,7 +264,7 @@ func (s *Spool) storeEntries() {
 			if it.lossReason != notLost {
 				continue
 			}
-			if s.writeRecord(ln.recent[i], s.tokenOf(laneNumber{wire.Lane(l), number})) != nil {
+			if s.writeRecord(ln.recent[i], s.commitToken(laneNumber{wire.Lane(l), number})) != nil {
 				s.storeDelayed = true
 				break
 			}
@@ -291,9 +291,9 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf packs a message's lane, epoch (run of the spool) and sequence number into one token. The log returns the
+// commitToken packs a message's lane, epoch (run of the spool) and sequence number into one token. The log returns the
 // token when the record is on disk.
-func (s *Spool) tokenOf(p laneNumber) uint64 {
+func (s *Spool) commitToken(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
@@ -311,14 +311,14 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	if token&tokenState != 0 {
 		s.stateAt = at.Number
 		if positions := &s.streamState.positions; positions.newEpoch && token>>tokenEpoch&0x3f == s.streamState.epoch&0x3f {
-			positions.noteEpoch(s.notify)
+			positions.recordEpochSynced(s.notify)
 		}
 		return
 	}
 	l, number := token>>tokenLane&1, token&tokenNumber
 	ln := &s.lanes[l]
-	if p := (laneNumber{wire.Lane(l), number}); token == s.tokenOf(p) {
-		s.streamState.positions.noteSynced(p, s.notify)
+	if p := (laneNumber{wire.Lane(l), number}); token == s.commitToken(p) {
+		s.streamState.positions.recordSynced(p, s.notify)
 		if ln.containsNumber(number) {
 			if it := ln.entryOf(number); it.lossReason == notLost {
 				it.commit = at.Number
@@ -338,14 +338,14 @@ func (s *Spool) saveState() (queued bool) {
 	}
 	s.scratch = s.scratch[:0]
 	if len(s.streamState.positions.byName) > 0 { // in one commit with the state: a cut below that deletes older records of positions
-		s.scratch = append(s.scratch, journal.Entry{Data: s.streamState.positions.record(s.streamState.epoch)})
+		s.scratch = append(s.scratch, journal.Entry{Data: s.streamState.positions.encodeRecord(s.streamState.epoch)})
 	}
 	s.scratch = append(s.scratch, journal.Entry{Data: s.streamState.append(nil), Token: tokenState | s.streamState.epoch&0x3f<<tokenEpoch, Waiter: s.logWaiter})
 	return s.log.Append(s.endedContext, s.scratch...) == nil
 }
 
-// Offline records the end of the session with the server. New results then belong to the backlog.
-func (s *Spool) Offline() {
+// EndSession records the end of the session with the server. New results then belong to the backlog.
+func (s *Spool) EndSession() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hasSession, s.offlineSince = false, s.opts.Clock.BootMs()
@@ -365,8 +365,8 @@ func (s *Spool) Stats() Stats {
 	return st
 }
 
-// Holds reports whether the spool has a message of the given kind, not yet acknowledged and not lost.
-func (s *Spool) Holds(kind wire.SignalKind) bool {
+// HasUnacked reports whether the spool has a message of the given kind, not yet acknowledged and not lost.
+func (s *Spool) HasUnacked(kind wire.SignalKind) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.indexEntries() {
@@ -377,6 +377,6 @@ func (s *Spool) Holds(kind wire.SignalKind) bool {
 	return false
 }
 
-// nowMs returns the present time in milliseconds, undisturbed by later changes of the wall clock. It is the wall clock
-// of Open plus the boot time since then.
+// nowMs returns the present time in milliseconds, independent of changes of the wall clock during the run. It
+// is the wall clock of Open plus the boot time since then.
 func (s *Spool) nowMs() int64 { return s.wallOffset + int64(s.opts.Clock.BootMs()) }

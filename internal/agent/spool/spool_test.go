@@ -224,7 +224,7 @@ func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	appendResults(s, clock, 10, 0, "live")
 	v.receiveBatch(t, s, 4, true)
 	v.receiveBatch(t, s, 4, false) // the server has the batch, its acknowledgement is lost
-	s.Offline()
+	s.EndSession()
 	clock.advance(11_000)
 	appendResults(s, clock, 10, 0, "late")
 	testenv.NoError(t, s.Close())
@@ -242,8 +242,8 @@ func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	v.expectSignals(t, 20)
 }
 
-// TestEvictionLeavesEachCheckTheSameShare fills the spool with a noisy and a quiet check, and expects only noisy
-// losses. The quiet check loses no result.
+// TestEvictionLeavesEachCheckTheSameShare fills the spool with two checks, and expects only the noisy check to
+// lose results. The quiet check loses no result.
 func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
@@ -291,12 +291,13 @@ func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 		if v.gapsNaming[1] != 1 { // whatever rare results are kept in between
 			t.Fatalf("round %d: %d gaps name the check", round, v.gapsNaming[1])
 		}
-		s.Offline()
+		s.EndSession()
 	}
 	s.Close()
 }
 
-// TestOldSignalsAreEvicted keeps results beyond the maximum age, and expects a report of loss as "too old".
+// TestOldSignalsAreEvicted leaves results unsent beyond the maximum age, and expects a loss report with the
+// reason "too old".
 func TestOldSignalsAreEvicted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -406,9 +407,9 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup, and expects the agent to report lost
+// TestSignalsLostByTheServerAreReported restores the server from an old backup, and expects the agent to report lost
 // results. The server had acknowledged these results.
-func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
+func TestSignalsLostByTheServerAreReported(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
@@ -438,7 +439,7 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	v.receiveBatch(t, s, 5, true)
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
 	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_definition"}}})
-	s.Offline()
+	s.EndSession()
 	v.resumeSpool(t, s)
 	v.drainSpool(t, s)
 	v.expectSignals(t, 9)
@@ -525,7 +526,7 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 				v.receiveBatch(t, s, 3, n%8 == 0)
 			}
 		}
-		s.Offline()
+		s.EndSession()
 		clock.advance(11_000)
 	}
 	s.Close()
@@ -587,7 +588,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 					v.receiveBatch(t, s, rapid.IntRange(1, 9).Draw(r, "signals"), rapid.Bool().Draw(r, "acknowledged"))
 				}
 			},
-			"disconnect": func(r *rapid.T) { s.Offline(); online = false },
+			"disconnect": func(r *rapid.T) { s.EndSession(); online = false },
 			"restart": func(r *rapid.T) {
 				if err := s.Close(); err != nil {
 					r.Fatal(err)
@@ -663,7 +664,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
 	at := storedPosition{3, "log", []byte("42")}
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 9, &spooledSignal{signal: beside, boot: 2, wallMs: 1, position: at}))
-	f.Add((&positionSet{byName: map[string]storedPosition{"log": at, "other": {change: 4, name: "other"}}}).record(1))
+	f.Add((&positionSet{byName: map[string]storedPosition{"log": at, "other": {change: 4, name: "other"}}}).encodeRecord(1))
 	f.Add((&streamState{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, again logRecord

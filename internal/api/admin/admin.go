@@ -53,7 +53,7 @@ func Handler(o Options) http.Handler {
 
 // LocalOnly is middleware that admits only local programs of root or the server's user. It guards profiles, log,
 // settings and internal states. Metrics and health need neither. A page in a browser is refused: its request has the
-// name of another host, or a header with another origin. The listener's http.Server must have WithConn as its
+// name of another host, or a header with another origin. The listener's http.Server must have WithClientCheck as its
 // ConnContext.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,9 +79,9 @@ func LocalOnly(next http.Handler) http.Handler {
 // error if the client may not read profiles.
 type clientCheckKey struct{}
 
-// WithConn stores in a connection's context a function that checks the client's user. The client process must run as
+// WithClientCheck stores in a connection's context a function that checks the client's user. The client process must run as
 // the server's user or as root. The check runs once per connection, at the first request that needs it.
-func WithConn(ctx context.Context, c net.Conn) context.Context {
+func WithClientCheck(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, clientCheckKey{}, sync.OnceValue(func() *model.Error {
 		return checkClientUser(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))
 	}))

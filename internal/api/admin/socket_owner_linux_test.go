@@ -18,7 +18,7 @@ import (
 // TestProfilesNeedTheServersUser requests profiles as several users, and expects answers only for the server's user.
 func TestProfilesNeedTheServersUser(t *testing.T) {
 	s := httptest.NewUnstartedServer(LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-	s.Config.ConnContext = WithConn
+	s.Config.ConnContext = WithClientCheck
 	s.Start()
 	defer s.Close()
 	answer, err := http.Get(s.URL + "/debug/log")
@@ -28,7 +28,7 @@ func TestProfilesNeedTheServersUser(t *testing.T) {
 		t.Errorf("a request of the server's own user got %s", answer.Status)
 	}
 
-	testenv.Root(t)
+	testenv.SkipUnlessRoot(t)
 	curl := testenv.Program(t, "curl", "curl")
 	nobody, err := user.Lookup("nobody")
 	if err != nil {
@@ -46,9 +46,9 @@ func TestProfilesNeedTheServersUser(t *testing.T) {
 	}
 }
 
-// TestSocketUser expects the user of the test for a TCP connection. The client may have closed the connection for
-// writing; after a full close the test expects an error. The connections are of IPv4, of IPv6, and of IPv4 to a
-// listener of IPv6.
+// TestSocketUser opens a TCP connection, and expects socketUser to return the user id of the test process. The
+// client may have closed the connection for writing; after a full close the test expects an error. The
+// connections are of IPv4, of IPv6, and of IPv4 to a listener of IPv6.
 func TestSocketUser(t *testing.T) {
 	for _, c := range []struct{ listen, dial string }{{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {"[::]:0", "127.0.0.1"}} {
 		listener, err := net.Listen("tcp", c.listen)
@@ -83,7 +83,8 @@ func TestSocketUser(t *testing.T) {
 	}
 }
 
-// BenchmarkSocketUser measures one look-up. Its time does not depend on the number of connections of the machine.
+// BenchmarkSocketUser measures one look-up of the user of a TCP socket. Its time does not depend on the number
+// of connections of the machine.
 func BenchmarkSocketUser(b *testing.B) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(b, err)

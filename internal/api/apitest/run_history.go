@@ -28,9 +28,9 @@ func newRunHistory(r *Server) *runHistory {
 	return &runHistory{server: r, store: store}
 }
 
-// written returns the history store, filled with all directive runs of the test server. The first call writes all runs
+// filledStore returns the history store, filled with all directive runs of the test server. The first call writes all runs
 // of the server to it.
-func (h *runHistory) written() *compliancelog.Store {
+func (h *runHistory) filledStore() *compliancelog.Store {
 	h.once.Do(func() {
 		var changes []compliancelog.Change
 		for node, runs := range h.server.Runs {
@@ -50,28 +50,28 @@ func (h *runHistory) written() *compliancelog.Store {
 
 // RunsAt returns the last runs of policy directives on a node up to a time. Interface compliance.History requires it.
 func (h *runHistory) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
-	return h.written().At(ctx, compliancelog.Selection{Node: node}, at)
+	return h.filledStore().StatesAt(ctx, compliancelog.Selection{Node: node}, at)
 }
 
 // Changes calls visit for each change of runs of policy directives in a period. Interface compliance.History requires
 // it.
 func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
-	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
+	return h.filledStore().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
 // Entries calls visit for each entry of a node's history of policy directive runs in a period. Entries are changes of
 // runs and signatures of the node's chain of runs. Interface compliance.History requires it.
 func (h *runHistory) Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
-	return h.written().Entries(ctx, compliancelog.Selection{Node: node}, since, until, visit)
+	return h.filledStore().Entries(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
 // Certificate returns the stored certificate with the given hash, in DER form, or nil. Interface compliance.History
 // requires it.
 func (h *runHistory) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
-	return h.written().Certificate(ctx, sum)
+	return h.filledStore().Certificate(ctx, sum)
 }
 
-// HistoryBegin returns the time of the oldest stored entry. Interface compliance.History requires it.
-func (h *runHistory) HistoryBegin(ctx context.Context) (time.Time, error) {
-	return h.written().OldestEntry(ctx)
+// OldestEntryTime returns the time of the oldest stored entry. Interface compliance.History requires it.
+func (h *runHistory) OldestEntryTime(ctx context.Context) (time.Time, error) {
+	return h.filledStore().OldestEntry(ctx)
 }

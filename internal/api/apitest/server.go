@@ -137,10 +137,10 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Directory = r.Planner.Directory()
 	r.Directory.Subscribe(func(c directory.Change) {
 		testenv.NoError(t, r.Routes.Apply(c.Declarations))
-		r.Routes.Announce(c.Receivers)
+		r.Routes.NotifyChange(c.Receivers)
 	})
 	testenv.NoError(t, r.Planner.Load(ctx))
-	r.View = event.New(shard.New(shard.Options{Definitions: r.Directory.Definition}), event.Options{Emit: r.emit})
+	r.View = event.New(shard.New(shard.Options{Definitions: r.Directory.Definition}), event.Options{Emit: r.dispatchChanges})
 	inventories := inventoryreducer.New(r.View.Shard)
 	r.Compliance = reducer.New(r.View.Shard, nil)
 	done := make(chan error, 1)
@@ -155,7 +155,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Handler = api.New(api.Options{
 		Stores: stores,
 		Live: view.Live{
-			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
+			Connected: r.hasSession, Agent: r.agentSession, Judgement: r.Directory.CheckDefinition, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 				return directory.AssignedCheck(r.Directory, node, check)
 			},
 			Limits:   func(string) []v1.LimitUse { return nil },
@@ -168,8 +168,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
-		Compliance: compliance.NewSums(r.complianceOptions(), stores),
-		Inventory:  inventory.Options{Inventories: inventories, Collect: r.connected},
+		Compliance: compliance.NewFleetCompliance(r.complianceOptions(), stores),
+		Inventory:  inventory.Options{Inventories: inventories, Collect: r.hasSession},
 		Rollouts:   rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
 		Items:      items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts, Load: func(int) items.Load { return items.Load{} }},
 		Inbound:    inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
@@ -233,11 +233,11 @@ func (r *Server) AwaitHistory() {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	testenv.NoError(r.T, r.Dispatcher.Recorded(ctx, at))
+	testenv.NoError(r.T, r.Dispatcher.WaitRecorded(ctx, at))
 }
 
-// emit passes changes of events to the test's running dispatcher, for history and notifications.
-func (r *Server) emit(ts []event.Transition) {
+// dispatchChanges passes changes of events to the test's running dispatcher, for history and notifications.
+func (r *Server) dispatchChanges(ts []event.Transition) {
 	if r.reacts.Load() {
 		r.Dispatcher.Emit(ts)
 	}
@@ -263,8 +263,8 @@ func (r *Server) agentSession(id model.NodeID) (v1.AgentSession, bool) {
 	return a, ok
 }
 
-// connected reports whether a node has a session. Until the first call of SetSession every second node has one.
-func (r *Server) connected(id model.NodeID) bool {
+// hasSession reports whether a node has a session. Until the first call of SetSession every second node has one.
+func (r *Server) hasSession(id model.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.agents == nil {
@@ -291,12 +291,12 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 // RolloutDriver returns a driver of the server's roll-outs. Only AdvanceAll advances them.
 func (r *Server) RolloutDriver() *rollout.Driver {
 	return rollout.New(rollout.Options{
-		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.connected, Now: r.Now, Log: slog.New(slog.DiscardHandler),
+		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.hasSession, Now: r.Now, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// runs returns the last run of each policy directive on a node.
-func (r *Server) runs(node model.NodeID) []reducer.Run {
+// lastRuns returns the last run of each policy directive on a node.
+func (r *Server) lastRuns(node model.NodeID) []reducer.Run {
 	if list, set := r.Runs[node]; set {
 		return list
 	}
@@ -305,7 +305,7 @@ func (r *Server) runs(node model.NodeID) []reducer.Run {
 
 // lastRun returns the last run of a policy directive on a node.
 func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run, bool) {
-	list := r.runs(node)
+	list := r.lastRuns(node)
 	at := slices.IndexFunc(list, func(run reducer.Run) bool { return run.Unit == directive })
 	if at < 0 {
 		return reducer.Run{}, false
@@ -313,9 +313,9 @@ func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run
 	return list[at], true
 }
 
-// takeChanges returns the runs of policy directives that changed since the last call. Runs that the test has set are
+// changedRuns returns the runs of policy directives that changed since the last call. Runs that the test has set are
 // always among them.
-func (r *Server) takeChanges(now time.Time) []reducer.RunChange {
+func (r *Server) changedRuns(now time.Time) []reducer.RunChange {
 	list := r.Compliance.TakeChanges(now)
 	for node := range r.Runs {
 		list = append(list, reducer.RunChange{Node: node})
@@ -326,12 +326,12 @@ func (r *Server) takeChanges(now time.Time) []reducer.RunChange {
 // complianceOptions returns the parts of the test server that answer requests about compliance.
 func (r *Server) complianceOptions() compliance.Options {
 	return compliance.Options{
-		Runs: r.runs, LastRun: r.lastRun, Changes: r.takeChanges, History: newRunHistory(r), Definition: r.Directory.Definition,
+		Runs: r.lastRuns, LastRun: r.lastRun, Changes: r.changedRuns, History: newRunHistory(r), Definition: r.Directory.Definition,
 		Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
-			return directory.VersionOn(r.Directory, u, id)
+			return directory.DefinitionOnNode(r.Directory, u, id)
 		},
-		Placements: r.Directory.Placements,
-		Since:      directory.NewPlacementTimes(r.Directory, r.Now).Since,
+		Placements: r.Directory.FleetSnapshot,
+		Since:      directory.NewAssignmentTimes(r.Directory, r.Now).Since,
 		Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 		Chain:      func(model.NodeID) (none reducer.Chain) { return none },
 		CA:         func() string { return "" },
@@ -416,17 +416,17 @@ func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	r.T.Helper()
 	id := r.nodeID(namespace, node)
 	ns, _ := r.Directory.NamespaceByName(namespace)
-	r.commitRecord(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
+	r.commitRecord(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionRecord{
 		Session: 1, Start: begun, Clean: clean, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
 	}})
 }
 
-// RecordSilence records a missed keepalive of a node in namespace default, so that the node counts as down
-func (r *Server) RecordSilence(node, output string) {
+// RecordMissedKeepalive records a missed keepalive of a node in namespace default, so that the node counts as down
+func (r *Server) RecordMissedKeepalive(node, output string) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
 	r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
-		Definition: model.BuiltinDefinition(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
+		Definition: model.BuiltinDefinitionID(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
 	}})
 }
 
@@ -450,7 +450,7 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Helper()
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 	id := r.nodeID(namespace, node)
-	for _, c := range r.Directory.For(id).Definitions {
+	for _, c := range r.Directory.AssignmentOf(id).Definitions {
 		if c.Name == check {
 			r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Definition: c.ID, Status: status, Output: []byte(output)}})
 			return
@@ -529,7 +529,7 @@ func (r *Server) commit(node model.NodeID, record []byte) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// explainedDirectory answers which checks a node has, and why the planner assigned each check.
+// explainedDirectory returns the checks of a node, each with the reason for its assignment to the node.
 type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector

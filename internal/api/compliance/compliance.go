@@ -34,7 +34,7 @@ type Options struct {
 	// Changes returns the runs that changed since its last call; its caller judges them at the time now.
 	Changes func(now time.Time) []reducer.RunChange
 	// Placements returns the present snapshot of all nodes, directives and groups.
-	Placements func() directory.Placements
+	Placements func() directory.FleetSnapshot
 	// Definition returns a definition by its id; nil: unknown.
 	Definition func(model.DefinitionID) *model.Definition
 	// Version returns the definition of a directive that a node has.
@@ -58,8 +58,8 @@ type Options struct {
 // complianceRequest handles an HTTP request about compliance. Its methods are the operations of the API.
 type complianceRequest struct {
 	op.Request
-	judge
-	sums       *Sums
+	statusEvaluator
+	sums       *FleetCompliance
 	waived     *view.Waivers                    // nil: the request shows none
 	pastRuns   pastRuns                         // at the time that the request asks for; nil: it asks for the present
 	units      map[model.UnitID]*directory.Unit // directives that unit has looked up; nil: no directive
@@ -67,19 +67,19 @@ type complianceRequest struct {
 }
 
 // Register adds the API operations about compliance to the server.
-func Register(r *op.Routes, sums *Sums) {
+func Register(r *op.Routes, sums *FleetCompliance) {
 	at := op.NewOperationSet(r, func(q op.Request) *complianceRequest {
-		return &complianceRequest{Request: q, sums: sums, judge: judge{Options: sums.Options}}
+		return &complianceRequest{Request: q, sums: sums, statusEvaluator: statusEvaluator{Options: sums.Options}}
 	})
 	op.Handle(at, op.Get("listCompliance", "/api/v1/compliance", "compliance", "List directives on nodes with the outcome of their last runs, by node and directive", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).listCompliance)
 	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
 	op.Handle(at, op.Get("reportComplianceDays", "/api/v1/reports/compliance/days", "reports", "Report compliance by day (UTC), with drift, remediation and changes of declarations", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportDays)
-	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).evidence)
+	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).answerEvidence)
 }
 
-// unit returns the policy directive with the given id, or nil if no directive has that id. A list of the fleet asks
+// findDirective returns the policy directive with the given id, or nil if no directive has that id. A list of the fleet asks
 // for each a thousand times.
-func (s *complianceRequest) unit(id model.UnitID) *directory.Unit {
+func (s *complianceRequest) findDirective(id model.UnitID) *directory.Unit {
 	unit, known := s.units[id]
 	if !known {
 		if unit = s.Directory.SourceUnit(model.DirectiveSource(id)); unit != nil && unit.Definition.AsDirective() == nil {
@@ -99,11 +99,11 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 	if s.pastRuns != nil {
 		return s.pastRuns[node]
 	}
-	s.reset(s.Now())
+	s.startEvaluation(s.Now())
 	s.directives = s.directives[:0]
 	var runs []reducer.Run
 	for _, id := range s.Directory.NodeUnits(node) {
-		unit := s.unit(id)
+		unit := s.findDirective(id)
 		if unit == nil {
 			continue
 		}
@@ -114,7 +114,7 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 		if i, ok := reducer.FindRun(runs, id); ok {
 			run = &runs[i]
 		}
-		s.directives = append(s.directives, s.directive(node, unit, run))
+		s.directives = append(s.directives, s.evaluateDirective(node, unit, run))
 	}
 	return s.directives
 }
@@ -128,7 +128,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	Status    string `query:"status" maxLength:"32" doc:"With this status."`
 	Details   bool   `query:"details" doc:"With all components."`
 	AtTime
-	list.OfNode
+	list.NodeRows
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
 }) (*op.Body[v1.ComplianceList], error) {
@@ -138,9 +138,9 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	if in.Status != "" && !slices.Contains(statusNames(), in.Status) {
 		return nil, model.Errorf(model.Invalid, "unknown status %q", in.Status).WithHint("one of: %s", strings.Join(statusNames(), ", "))
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
 	if err == nil {
-		err = s.prepare(ctx, in.AtTime, in.Namespace, in.Node)
+		err = s.loadRuns(ctx, in.AtTime, in.Namespace, in.Node)
 	}
 	if err == nil && in.At.IsZero() {
 		s.waived, err = s.ReadWaivers(ctx)
@@ -151,7 +151,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	nodes := filter.Nodes(s.View, in.Namespace)
 	var directives []model.UnitID // of the policy
 	if in.Policy != "" {
-		p, err := s.policyNamed(ctx, in.Namespace, in.Policy)
+		p, err := s.findPolicy(ctx, in.Namespace, in.Policy)
 		if err != nil {
 			return nil, err
 		}
@@ -183,10 +183,10 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 					ofNode = append(ofNode, row{node, shown})
 				}
 				for _, d := range s.directivesOf(node) {
-					add(d.definition.Unit, s.show(&d, in.Details))
+					add(d.definition.Unit, s.convertDirective(&d, in.Details))
 				}
 				for _, o := range s.overriddenOf(node) {
-					add(o.Unit, s.showOverridden(node, o))
+					add(o.Unit, s.convertOverridden(node, o))
 				}
 				slices.SortFunc(ofNode, func(a, b row) int { return cmp.Compare(a.shown.Directive, b.shown.Directive) })
 				if rows = append(rows, ofNode...); len(rows) >= size {
@@ -200,15 +200,15 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	return op.Answer(v1.ComplianceList{Items: items, Next: next}), err
 }
 
-// show converts the state of a policy directive on a node to the API type Compliance. Names replace the ids.
-func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
+// convertDirective converts the state of a policy directive on a node to the API type Compliance. Names replace the ids.
+func (s *complianceRequest) convertDirective(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
 	mode := s.Mode(d.node)
 	enforces := mode.EnforcesDirective(d.definition)
 	out := v1.Compliance{
 		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.definition.Unit), Technique: d.definition.Technique,
-		Mode: modeName(enforces), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.notCounted,
+		Mode: modeName(enforces), Status: worst.String(), Percent: counts.Compliance(2), Counts: countsByName(&counts), Reason: d.notCounted,
 	}
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
@@ -246,12 +246,12 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 			}
 			out.Components = append(out.Components, c)
 		}
-		for i, counts := range policy.SumBlocks(d.status, d.definition.Blocks) {
+		for i, counts := range policy.CountBlocks(d.status, d.definition.Blocks) {
 			b := &d.definition.Blocks[i]
-			out.Blocks = append(out.Blocks, v1.BlockCompliance{Name: b.Name, Reporting: b.Reporting.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts)})
+			out.Blocks = append(out.Blocks, v1.BlockCompliance{Name: b.Name, Reporting: b.Reporting.String(), Percent: counts.Compliance(2), Counts: countsByName(&counts)})
 		}
 		if n := len(d.definition.Components); len(d.codes) > n {
-			for _, e := range wire.Unexpected(d.run.Exceptions(), n) {
+			for _, e := range wire.UnexpectedComponents(d.run.Exceptions(), n) {
 				out.Components = append(out.Components, v1.ComponentStatus{Name: policy.Unexpected.String(), Mode: out.Mode, Status: policy.Unexpected.String(), Message: e.Message})
 			}
 		}
@@ -283,9 +283,9 @@ func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
 	return list[i].Name
 }
 
-// showOverridden converts a policy directive that another directive overrides on a node to the API type. Such a
+// convertOverridden converts a policy directive that another directive overrides on a node to the API type. Such a
 // directive has no effect on the node.
-func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override) v1.Compliance {
+func (s *complianceRequest) convertOverridden(id model.NodeID, o directory.Override) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(id)
 	out := v1.Compliance{Namespace: namespace, Node: node, Directive: s.directiveName(namespace, o.Unit), Status: overridden, Counts: map[string]int{}}
 	out.OverriddenBy = s.directiveName(namespace, o.By)
@@ -327,8 +327,8 @@ func (s *complianceRequest) directiveName(namespace string, id model.UnitID) str
 	return name
 }
 
-// showCounts returns the non-zero component counts as a map from status name to count.
-func showCounts(c *policy.Counts) map[string]int {
+// countsByName returns the non-zero component counts as a map from status name to count.
+func countsByName(c *policy.Counts) map[string]int {
 	out := map[string]int{}
 	for s, n := range c {
 		if n > 0 {
@@ -349,7 +349,7 @@ type reportInput struct {
 func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInput) (*op.Body[v1.ComplianceReport], error) {
 	err := s.RequireNamespace(ctx, in.Namespace)
 	if err == nil {
-		err = s.prepare(ctx, in.AtTime, "", "")
+		err = s.loadRuns(ctx, in.AtTime, "", "")
 	}
 	if err != nil {
 		return nil, err
@@ -357,8 +357,8 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	included := func(namespace string) bool {
 		return namespace == in.Namespace || in.Namespace == "" && s.SeesNamespace(namespace)
 	}
-	var total row
-	var rows map[rowName]*row
+	var total reportRow
+	var rows map[rowKey]*reportRow
 	if s.pastRuns == nil {
 		total, rows, err = s.sums.report(ctx, in.By, included)
 	} else {
@@ -367,8 +367,8 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	if err != nil {
 		return nil, err
 	}
-	out := v1.ComplianceReport{By: in.By, At: in.At, Total: total.show("", "all")}
-	out.Items = showRows(rows, func(name *rowName) bool {
+	out := v1.ComplianceReport{By: in.By, At: in.At, Total: total.convert("", "all")}
+	out.Items = convertRows(rows, func(name *rowKey) bool {
 		if in.By == "directive" {
 			name.namespace, name.name, _ = s.Directory.SourceName(model.DirectiveSource(name.directive))
 		}
@@ -379,38 +379,38 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 
 // reportPast returns the compliance at a past time per policy, directive, node or group. It also returns the total
 // over the included nodes.
-func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool) (total row, rows map[rowName]*row, err error) {
-	policies, names, err := s.sums.present(ctx)
+func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
+	policies, names, err := s.sums.refreshedPolicies(ctx)
 	if err != nil {
 		return total, nil, err
 	}
-	t := newTally(policies)
+	t := newComplianceTotals(policies)
 	for id, node := range names.Nodes() {
-		n := &nodeTally{id: id, namespace: node.Namespace, groups: node.Groups}
-		var pairs []pair
+		n := &nodeCounts{id: id, namespace: node.Namespace, groups: node.Groups}
+		var pairs []directiveCounts
 		for _, d := range s.pastRuns[id] {
 			counts, _ := d.counts()
-			pairs = append(pairs, pair{directive: d.definition.Unit, counts: unique.Make(counts)})
+			pairs = append(pairs, directiveCounts{directive: d.definition.Unit, counts: unique.Make(counts)})
 		}
 		t.nodes[id] = n
-		t.change(n, pairs)
+		t.replaceCounts(n, pairs)
 	}
 	total, rows = t.report(by, included, names)
 	return total, rows, nil
 }
 
-// showRows converts the rows of a report to the API type ComplianceSum, least compliant first. visible completes the
+// convertRows converts the rows of a report to the API type ComplianceSum, least compliant first. visible completes the
 // name of a row, and reports whether the caller may see the row.
-func showRows(rows map[rowName]*row, visible func(*rowName) bool) []v1.ComplianceSum {
+func convertRows(rows map[rowKey]*reportRow, visible func(*rowKey) bool) []v1.ComplianceSum {
 	type item struct {
-		rowName
-		row   *row
+		rowKey
+		row   *reportRow
 		share int64
 	}
 	items := make([]item, 0, len(rows))
 	for name, r := range rows {
 		if visible(&name) {
-			of, _ := share(&r.total)
+			of, _ := compliantShare(&r.total)
 			items = append(items, item{name, r, of})
 		}
 	}
@@ -419,14 +419,14 @@ func showRows(rows map[rowName]*row, visible func(*rowName) bool) []v1.Complianc
 	})
 	shown := make([]v1.ComplianceSum, len(items))
 	for i, x := range items {
-		shown[i] = x.row.show(x.namespace, x.name)
+		shown[i] = x.row.convert(x.namespace, x.name)
 	}
 	return shown
 }
 
-// show converts the counts of a report's row to the API type ComplianceSum.
-func (r *row) show(namespace, name string) v1.ComplianceSum {
-	out := v1.ComplianceSum{Namespace: namespace, Name: name, Nodes: r.nodes, Components: r.total.Total(), Percent: r.total.Compliance(2), Counts: showCounts(&r.total)}
+// convert converts the counts of a report's row to the API type ComplianceSum.
+func (r *reportRow) convert(namespace, name string) v1.ComplianceSum {
+	out := v1.ComplianceSum{Namespace: namespace, Name: name, Nodes: r.nodes, Components: r.total.Total(), Percent: r.total.Compliance(2), Counts: countsByName(&r.total)}
 	if r.shared > 0 {
 		out.NodePercent = fmt.Sprintf("%.2f", 100*float64(r.shares)/float64(r.shared)/wholeShare)
 	}

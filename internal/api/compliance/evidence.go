@@ -24,8 +24,8 @@ const signatureWait = 25 * time.Hour
 // maxEvidencePeriod is the longest period of one request: the default time for which history is kept.
 const maxEvidencePeriod = 400 * 24 * time.Hour
 
-// evidence returns the history of a node's runs with its signatures.
-func (s *complianceRequest) evidence(ctx context.Context, in *struct {
+// answerEvidence answers with the signed history of a node's runs of policy directives.
+func (s *complianceRequest) answerEvidence(ctx context.Context, in *struct {
 	Namespace string    `query:"namespace" maxLength:"253" required:"true" doc:"Namespace of the node."`
 	Node      string    `query:"node" maxLength:"253" required:"true"`
 	Since     time.Time `query:"since" doc:"Start (RFC 3339); default 30 days ago."`
@@ -95,8 +95,8 @@ func (e *evidenceOfNode) add(c *compliancelog.Change) {
 	}
 }
 
-// addSignature adds a kept signature, and its certificate if that is new.
-func (e *evidenceOfNode) addSignature(x *compliancelog.Seal) {
+// addSignature adds a stored signature, and the signer's certificate if the evidence lacks the certificate.
+func (e *evidenceOfNode) addSignature(x *compliancelog.ChainEntry) {
 	if !e.certificates[x.Certificate] {
 		e.certificates[x.Certificate] = true
 		e.sums = append(e.sums, x.Certificate)
@@ -111,7 +111,7 @@ func (e *evidenceOfNode) addRun(c *compliancelog.Change) {
 	a := &c.After
 	run := &v1.EvidenceRun{Directive: e.directiveName(e.namespace, a.Unit), At: time.UnixMilli(a.Executed).UTC(), Enforced: a.Enforced, Ended: a.Ended}
 	if a.Definition != 0 {
-		definition := e.judge.Definition(a.Definition)
+		definition := e.statusEvaluator.Definition(a.Definition)
 		run.Definition, run.Components, run.Codes = e.definitionHash(definition, a.Definition, run.Directive), a.Components, bytes.Clone(a.Codes)
 		if c.Linked && definition != nil {
 			run.SignedMs = uint64(c.SignedMs)
@@ -143,7 +143,7 @@ func (e *evidenceOfNode) addEnd(end *reducer.Chain) {
 	if end.Number == 0 || end.Link != e.link {
 		return
 	}
-	e.addSignature(&compliancelog.Seal{Number: end.Number, UnixMs: end.UnixMs, Assignment: end.Assignment, Certificate: end.Certificate, Signature: end.Signature})
+	e.addSignature(&compliancelog.ChainEntry{Number: end.Number, UnixMs: end.UnixMs, Assignment: end.Assignment, Certificate: end.Certificate, Signature: end.Signature})
 }
 
 // addCertificates adds the certificates of all signatures to the evidence.

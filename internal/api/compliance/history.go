@@ -23,8 +23,8 @@ type History interface {
 	Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error
 	// Certificate returns a certificate (DER) whose key signed runs; nil: history does not have it.
 	Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error)
-	// HistoryBegin returns the time of the oldest entry; zero: there is none.
-	HistoryBegin(ctx context.Context) (time.Time, error)
+	// OldestEntryTime returns the time of the oldest entry; zero: there is none.
+	OldestEntryTime(ctx context.Context) (time.Time, error)
 }
 
 // AtTime is the query parameter `at`, the past time of the requested compliance.
@@ -35,9 +35,9 @@ type AtTime struct {
 // pastRuns has, by node, the state of each policy directive as of a past time.
 type pastRuns map[model.NodeID][]nodeDirective
 
-// prepare loads the data for a request about one node or all nodes. A request about the present needs the times of the
+// loadRuns loads the data for a request about one node or all nodes. A request about the present needs the times of the
 // last changes of directives; a request about the past needs the runs until then.
-func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, node string) error {
+func (s *complianceRequest) loadRuns(ctx context.Context, of AtTime, namespace, node string) error {
 	if of.At.IsZero() {
 		begins, err := s.sums.declarationTimes(ctx)
 		s.begins = begins
@@ -68,7 +68,7 @@ func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, n
 
 // requireHistory returns an error if the history of runs begins after a time.
 func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) error {
-	begin, err := s.History.HistoryBegin(ctx)
+	begin, err := s.History.OldestEntryTime(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) er
 // pastDirective returns the state of a policy directive on a node at a past time. It returns nil if no stored
 // definition names the components of the run.
 func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirective {
-	definition := s.judge.Definition(state.Definition).AsDirective()
+	definition := s.statusEvaluator.Definition(state.Definition).AsDirective()
 	if definition == nil || len(definition.Components) != state.Components {
 		return nil
 	}
@@ -139,7 +139,7 @@ type dayReport struct {
 	definition func(model.DefinitionID) *model.Definition
 }
 
-// blocks returns the component blocks in the version of a directive that a run was made with.
+// blocks returns the blocks of components in the directive version that a run used.
 func (r *dayReport) blocks(s *compliancelog.State) []model.Block {
 	d := r.definition(s.Definition).AsDirective()
 	if d == nil || len(d.Components) != s.Components {
@@ -151,8 +151,8 @@ func (r *dayReport) blocks(s *compliancelog.State) []model.Block {
 // add adds one change of a directive's run to the sums of its day.
 func (r *dayReport) add(c *compliancelog.Change) {
 	blocks := r.blocks(&c.After)
-	before, _ := c.Before.Codes.Sum(c.Before.Components, r.blocks(&c.Before))
-	after, _ := c.After.Codes.Sum(c.After.Components, blocks)
+	before, _ := c.Before.Codes.CountStatuses(c.Before.Components, r.blocks(&c.Before))
+	after, _ := c.After.Codes.CountStatuses(c.After.Components, blocks)
 	day := &daySums{}
 	sums := &r.first
 	if c.After.Executed > r.since {
@@ -163,7 +163,7 @@ func (r *dayReport) add(c *compliancelog.Change) {
 	for s, n := range before {
 		sums[s] -= n
 	}
-	intended := c.Intended()
+	intended := c.IsIntended()
 	for i := range max(c.Before.Components, c.After.Components) {
 		if policy.NeverCounts(i, blocks) {
 			continue
@@ -221,7 +221,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 	if since.IsZero() {
 		since = until.Add(-30 * day)
 	}
-	begin, err := s.History.HistoryBegin(ctx)
+	begin, err := s.History.OldestEntryTime(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 	for _, id := range s.Directory.Nodes(in.Namespace) {
 		nodes[id] = true
 	}
-	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}, definition: s.judge.Definition}
+	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}, definition: s.statusEvaluator.Definition}
 	err = s.History.Changes(ctx, 0, since, until, func(c *compliancelog.Change) {
 		if nodes[c.After.Node] {
 			r.add(c)
@@ -253,7 +253,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 		d := &r.days[i]
 		counts.Add(&d.counts)
 		row := v1.ComplianceDay{
-			Day: since.Add(time.Duration(i) * day).Format(time.DateOnly), Components: counts.Total(), Percent: counts.Compliance(2), Counts: showCounts(&counts),
+			Day: since.Add(time.Duration(i) * day).Format(time.DateOnly), Components: counts.Total(), Percent: counts.Compliance(2), Counts: countsByName(&counts),
 			Drifted: d.drifted, Repaired: d.repaired, Remediated: d.remediated, Intended: d.intended,
 		}
 		if d.remediated > 0 {

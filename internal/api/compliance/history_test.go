@@ -9,9 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/compliancelog"
 )
 
-// TestDaysTellDriftFromIntent adds changes of runs one by one, and compares the sums of each day. Drift, repairs and
+// TestDailyReportSeparatesDriftFromDeclaredChanges adds changes of runs one by one, and compares the sums of each day. Drift, repairs and
 // remediation count; changes of declarations or modes are not drift.
-func TestDaysTellDriftFromIntent(t *testing.T) {
+func TestDailyReportSeparatesDriftFromDeclaredChanges(t *testing.T) {
 	day := (24 * time.Hour).Milliseconds()
 	r := dayReport{since: 10 * day, days: make([]daySums, 3), wrong: map[component]int64{}, definition: func(model.DefinitionID) *model.Definition { return nil }}
 	last := map[model.NodeID]compliancelog.State{}

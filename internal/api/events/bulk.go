@@ -66,7 +66,7 @@ func bulkVerbs() []bulkVerb {
 func registerBulk(at eventOperations) {
 	for _, v := range bulkVerbs() {
 		bulk := op.Post(v.verb+"Events", "/api/v1/events/"+v.verb, "events", v.summary, model.NotFound)
-		op.Handle(at, op.ChangesResources(bulk), access.NeedOn(v.need, "event"), func(s *eventRequest, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*op.Body[v1.BulkDone], error) {
+		op.Handle(at, op.AddChangeErrors(bulk), access.NeedOn(v.need, "event"), func(s *eventRequest, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*op.Body[v1.BulkDone], error) {
 			return s.runBulkAction(ctx, &v, &in.Body)
 		})
 	}
@@ -109,7 +109,7 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 	if in.DryRun || len(list) == 0 {
 		return op.Answer(out), nil
 	}
-	counts, err := s.Counts(ctx, in.Namespace)
+	counts, err := s.CountEvents(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +193,8 @@ func openProblemID(st *event.State) string {
 
 // showBulkEvent converts an event of a bulk action (one action on many events) to the API type BulkEvent.
 func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
-	named := NameEvent(s.View, &event.State{Node: e.node, Check: model.CheckID(e.source.ID), Instance: e.source.Instance})
-	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Source: NameSource(s.View, e.source), Status: e.status, StatusName: e.status.String()}
+	named := ShowEventNames(s.View, &event.State{Node: e.node, Check: model.CheckID(e.source.ID), Instance: e.source.Instance})
+	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Source: ShowSourceByID(s.View, e.source), Status: e.status, StatusName: e.status.String()}
 }
 
 // skippedEvents collects the events that a bulk action did not change, by reason.

@@ -75,8 +75,8 @@ func TestEventConditionsHaveACostLimit(t *testing.T) {
 	}
 }
 
-// TestEventConditionsReadEveryVariable evaluates a CEL condition for each declared event variable. (Package where
-// fuzzes the compilation.)
+// TestEventConditionsReadEveryVariable expects CEL conditions to read each declared event variable. (Package
+// where fuzzes the compilation.)
 func TestEventConditionsReadEveryVariable(t *testing.T) {
 	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 	for _, expr := range []string{

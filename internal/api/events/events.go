@@ -56,13 +56,13 @@ func (s *eventRequest) listEvents(ctx context.Context, in *listEventsInput) (*op
 		return nil, err
 	}
 	out := v1.EventList{Items: ShowEvents(s.View, page.States), Next: page.Next, Partial: page.Partial}
-	counts, err := s.Counts(ctx, in.Namespace)
+	counts, err := s.CountEvents(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	out.Total, out.Wrong = counts.States, counts.NotOK()
 	if in.After == "" && in.Namespace != "" {
-		out.OtherNamespaces = CountNamespaces(s.View, in.Namespace)
+		out.OtherNamespaces = CountEventsByNamespace(s.View, in.Namespace)
 	}
 	switch {
 	case in.After == "" && page.Next == "":
@@ -125,7 +125,7 @@ func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if !s.isAcknowledged(st.Node, st.Source(), "") {
-		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged: %s", in.Node, in.Check, closedConcurrentlyReason).WithHint("muster get event %s/%s", in.Node, in.Check)
+		return nil, model.Errorf(model.Conflict, "the problem of event %s/%s is not acknowledged: %s", in.Node, in.Check, closedConcurrentlyReason).WithHint("muster get event %s/%s", in.Node, in.Check)
 	}
 	return nil, nil
 }
@@ -151,7 +151,7 @@ func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if st.Problem.Ack == nil {
-		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged", in.Node, in.Check)
+		return nil, model.Errorf(model.Conflict, "the problem of event %s/%s is not acknowledged", in.Node, in.Check)
 	}
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
 }
@@ -160,7 +160,7 @@ func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 func (s *eventRequest) findFailingEvent(ctx context.Context, in Path) (event.State, error) {
 	st, err := FindEvent(ctx, s.View, in)
 	if err == nil && st.Problem == nil {
-		err = model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
+		err = model.Errorf(model.Conflict, "event %s/%s has status %s and no open problem", in.Node, in.Check, st.Status)
 	}
 	return st, err
 }
@@ -232,7 +232,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
 		Expired: st.Expired, Hooks: st.Extra.Hooks, Values: st.Extra.Values,
 	}}
-	name := NameEvent(v, st)
+	name := ShowEventNames(v, st)
 	e.Namespace, e.Node, e.Check = name.Namespace, name.Node, name.Check
 	if st.RanBy != 0 {
 		e.RanBy = v.RelativeName(e.Namespace, st.RanBy)
@@ -244,8 +244,8 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 	return e
 }
 
-// NameEvent returns an API event with only its namespace, node name and check name filled in.
-func NameEvent(v *view.View, st *event.State) (e v1.Event) {
+// ShowEventNames returns an API event with only its namespace, node name and check name filled in.
+func ShowEventNames(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
 	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // the node is being deleted
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
@@ -293,13 +293,13 @@ func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (n
 	return notes
 }
 
-// NameSource converts the source of a problem to the API type Source, with the present name.
-func NameSource(v *view.View, s model.Source) v1.Source {
+// ShowSourceByID converts the source of a problem to the API type Source, and looks up its name.
+func ShowSourceByID(v *view.View, s model.Source) v1.Source {
 	_, name, _ := v.Directory.SourceName(s)
 	return ShowSource(s, name)
 }
 
-// ShowSource converts the source of a problem (a check or trigger) to the API type Source
+// ShowSource converts a problem's source (a check or trigger) with a given name to the API type Source.
 func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
 }

@@ -56,8 +56,9 @@ type Filter struct {
 // maxShownNamespaces is the greatest number of further namespaces whose events an answer counts.
 const maxShownNamespaces = 5
 
-// CountNamespaces counts the events of all namespaces except the given one, most failing events first
-func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
+// CountEventsByNamespace returns the event counts of all namespaces except the given one, most failing events
+// first.
+func CountEventsByNamespace(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
 			list = append(list, v1.NamespaceEvents{Namespace: name, Events: c.States, Wrong: c.NotOK()})
@@ -138,7 +139,7 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 	return q, limitToGroup(ctx, v, &q, in.Namespace, in.Group)
 }
 
-// Path has the namespace, node and check in the path of one event.
+// Path has the namespace, node name and check name from an event's URL path.
 type Path struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -167,18 +168,18 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 			return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 		}
 		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
-			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, source)).
+			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultDueText(v, node, source)).
 				WithHint("see each step: muster why %s/%s/%s", in.Namespace, in.Node, in.Check)
 		}
 	}
-	if _, own := v.Directory.CheckByName(in.Namespace, in.Check); own && model.BuiltinCheck(in.Check) == 0 {
+	if _, own := v.Directory.CheckByName(in.Namespace, in.Check); own && model.BuiltinCheckID(in.Check) == 0 {
 		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
 	}
 	return event.State{}, e.WithHint("list events: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// firstResultText returns a text about the due time of the first result of a check on a node.
-func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
+// firstResultDueText describes when the first result of a check on a node is due.
+func firstResultDueText(v *view.View, node model.NodeID, source model.Source) string {
 	definition := v.Assigned(node, source.Check())
 	switch {
 	case source.Kind == model.SourceTrigger:
@@ -195,9 +196,9 @@ func firstResultText(v *view.View, node model.NodeID, source model.Source) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(definition.Interval).String()
 }
 
-// FindSourceOn finds the check or trigger that an event path names. Sources on the node come before other sources of
-// its namespace.
-func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
+// FindSourceOnNode finds the check or trigger on a node that an event path names. Sources on the node come
+// before other sources of its namespace.
+func FindSourceOnNode(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
 	sources := slices.DeleteFunc(v.FindSourcesByName([]string{in.Namespace}, in.Check), func(source model.Source) bool {
 		_, ok := v.Events.Get(node, source) // of a trigger that its Template no longer has
 		return !ok && !v.DeclaresSource(source)
@@ -288,7 +289,7 @@ type conditionActivation struct {
 
 var _ interpreter.Activation = (*conditionActivation)(nil)
 
-// newConditionActivation returns the variables of a compiled condition for one request.
+// newConditionActivation returns the values of event variables for one compiled CEL condition and one request.
 func newConditionActivation(w *where.CompiledCondition, v *view.View) *conditionActivation {
 	x := &conditionActivation{where: w, variables: eventVariables(), directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
 	for i := range x.statuses {

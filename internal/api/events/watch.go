@@ -51,7 +51,7 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 		}
 		s.openWatches.Inc()
 		defer s.openWatches.Dec()
-		if err := s.streamEvents(ctx, w, s.StillAllowed(r), states); err != nil && ctx.Err() == nil {
+		if err := s.streamEvents(ctx, w, s.NewRightsCheck(r), states); err != nil && ctx.Err() == nil {
 			s.Logger.Debug("watch ended", "err", err)
 		}
 	}}, nil

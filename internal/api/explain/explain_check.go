@@ -1,7 +1,7 @@
 // Package explain answers muster why: for a node, the reasons for its groups and checks; for a check on a node, the
 // chain from its declaration to the last delivery, with the reason where the chain ends early.
 //
-// Start reading at traceBuilder.addAllLinks.
+// Start reading at traceBuilder.addAllSteps.
 package explain
 
 import (
@@ -27,25 +27,25 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// explainCheck answers muster why for a check on a node with the trace from declaration to delivery.
+// explainCheck answers the command muster why for a check on a node, from its declaration to its notifications.
 func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	source, err := events.FindSourceOn(ctx, s.View, node, *in)
+	source, err := events.FindSourceOnNode(ctx, s.View, node, *in)
 	if err != nil {
 		return nil, err
 	}
 	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, source: source, check: model.CheckID(source.ID), out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Definition: s.View.Definition(source)}}
-	if err := c.addAllLinks(); err != nil {
+	if err := c.addAllSteps(); err != nil {
 		return nil, err
 	}
 	return op.Answer(c.out), nil
 }
 
-// declarationLink returns the trace step about the last change of a resource. It has the author, revision and reason.
-func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
+// declarationStep returns the trace step about the last change of a resource. It has the author, revision and reason.
+func (s *explainRequest) declarationStep(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
 		return v1.Link{Name: "declared", Text: fmt.Sprintf("%s %s: no record", strings.ToLower(key.Kind), key.Name)}, err
@@ -79,75 +79,75 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds a step with a name and a text to the trace. Parameter holds is false if nothing follows because of
+// addTraceStep adds a step with a name and a text to the trace. Parameter holds is false if nothing follows because of
 // this step.
-func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
+func (c *traceBuilder) addTraceStep(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
 }
 
-// addAllLinks adds all steps of the trace, from the declared check to its notifications. It stops at a step that
+// addAllSteps adds all steps of the trace, from the declared check to its notifications. It stops at a step that
 // failed.
-func (c *traceBuilder) addAllLinks() error {
-	spec, err := c.addTargetLink()
+func (c *traceBuilder) addAllSteps() error {
+	spec, err := c.addTargetStep()
 	if err != nil {
 		return err
 	}
 	st, ok := c.Events.Get(c.node, c.source)
 	if c.source.Kind != model.SourceRule { // no agent takes part
-		c.addAgentLinks(&st)
-		c.addScheduleLinks(spec)
-		c.addMissingPropertyLinks()
+		c.addAgentSteps(&st)
+		c.addScheduleSteps(spec)
+		c.addMissingPropertySteps()
 	}
 	if !ok {
 		if text := quietChecks[c.check]; text != "" {
-			c.addTraceLink("result", true, "none: %s", text)
+			c.addTraceStep("result", true, "none: %s", text)
 			return nil
 		}
-		c.addReachedLimitLinks()
-		c.addTraceLink("result", false, "%s", c.explainMissingResult(spec))
+		c.addReachedLimitSteps()
+		c.addTraceStep("result", false, "%s", c.explainMissingResult(spec))
 		return nil
 	}
-	c.addTraceLink("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.TimeOfNanoseconds(st.Executed)
-	c.addLateResultLink(spec, &st)
+	c.addTraceStep("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.TimeOfNanoseconds(st.Executed)
+	c.addLateResultStep(spec, &st)
 	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
 	if st.Expired {
 		text = "no result arrived in time: " + text
 	}
-	c.addTraceLink("event", true, "%s", text).At = view.TimeOfNanoseconds(st.Changed)
-	c.addStreamLinks(&st)
+	c.addTraceStep("event", true, "%s", text).At = view.TimeOfNanoseconds(st.Changed)
+	c.addStreamSteps(&st)
 	if spec != nil {
-		c.addPipelineLinks(spec.Pipelines)
+		c.addPipelineSteps(spec.Pipelines)
 	} else if c.check == model.KeepaliveCheck {
-		c.addPipelineLinks(c.Directory.Keepalive(c.node).Pipelines)
+		c.addPipelineSteps(c.Directory.Keepalive(c.node).Pipelines)
 	}
 	if st.Problem == nil && st.Status == model.OK && c.check == model.KeepaliveCheck {
-		c.out.Links = append(c.out.Links, c.nextKeepaliveProblem())
-		return c.addUnsentOfLastProblem()
+		c.out.Links = append(c.out.Links, c.keepaliveDeadlineStep())
+		return c.addUnsentDeliverySteps()
 	}
 	if st.Problem == nil {
-		c.addTraceLink("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
-		return c.addUnsentOfLastProblem()
+		c.addTraceStep("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
+		return c.addUnsentDeliverySteps()
 	}
-	c.addTraceLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
+	c.addTraceStep("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
-		link := c.addTraceLink("on hold", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
+		link := c.addTraceStep("on hold", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
 		if link.At = ack.Until; !ack.Until.IsZero() {
 			link.Text += ", until"
 		}
 	}
 	for _, h := range notification.ActiveHolds(c.View, st.Problem) {
-		link := c.addTraceLink("on hold", false, "%s", h.Text())
+		link := c.addTraceStep("on hold", false, "%s", h.Text())
 		if link.At = h.Until; !h.Until.IsZero() {
 			link.Text += ", until"
 		}
 	}
-	return c.addDeliveryLinks(st.Problem)
+	return c.addDeliverySteps(st.Problem)
 }
 
-// addAgentLinks adds steps about the agent and its assignment to the trace.
-func (c *traceBuilder) addAgentLinks(st *event.State) {
-	agent := c.agentLink(c.node)
+// addAgentSteps adds steps about the agent and its assignment to the trace.
+func (c *traceBuilder) addAgentSteps(st *event.State) {
+	agent := c.agentStep(c.node)
 	c.noAgent, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
 	var idle []v1.IdleUnit // the check's unit, where the unit does not run
 	if a, ok := c.Agent(c.node); ok {
@@ -159,20 +159,20 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 	}
 	c.out.Links = append(c.out.Links, agent)
 	for _, u := range idle {
-		c.addTraceLink("assignment", false, "%s", notRunningReason(u))
+		c.addTraceStep("assignment", false, "%s", notRunningReason(u))
 	}
 	if c.targeted && agent.Holds {
-		if held := c.assignmentLink(c.node); !held.Holds {
+		if held := c.assignmentStep(c.node); !held.Holds {
 			c.out.Links = append(c.out.Links, held)
 		}
 	}
 }
 
-// addMissingPropertyLinks adds a trace step for each property that the check reads and the node lacks
-func (c *traceBuilder) addMissingPropertyLinks() {
+// addMissingPropertySteps adds a trace step for each property that the check reads and the node lacks
+func (c *traceBuilder) addMissingPropertySteps() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
-			c.addTraceLink("property", false, "%s", f.Text).Steps = []v1.Link{
+			c.addTraceStep("property", false, "%s", f.Text).Steps = []v1.Link{
 				{Text: "set it for this node, its groups, its namespace or all nodes: kind Property, or spec.properties of a Node or Group"},
 			}
 		}
@@ -182,34 +182,34 @@ func (c *traceBuilder) addMissingPropertyLinks() {
 // reachedLimitAge is the greatest age of a reached limit that counts as a reason.
 const reachedLimitAge = time.Hour
 
-// addReachedLimitLinks adds a trace step for each namespace limit that lately refused results of the node. Only the
-// last hour counts.
-func (c *traceBuilder) addReachedLimitLinks() {
+// addReachedLimitSteps adds a trace step for each namespace limit that recently refused results of the node.
+// Only the last hour counts.
+func (c *traceBuilder) addReachedLimitSteps() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < reachedLimitAge {
-			c.addTraceLink("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
+			c.addTraceStep("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
 		}
 	}
 }
 
-// addTargetLink adds a trace step about the target of the check that selects the node. spec is nil for a
+// addTargetStep adds a trace step with the part of the check's targets that selects the node. spec is nil for a
 // built-in check.
-func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
+func (c *traceBuilder) addTargetStep() (*model.CheckSpec, error) {
 	switch c.source.Kind {
 	case model.SourceTrigger:
-		return nil, c.addTemplateLink()
+		return nil, c.addTemplateStep()
 	case model.SourceRule:
-		return nil, c.addRuleGroupLink()
+		return nil, c.addRuleGroupStep()
 	}
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
 		switch {
 		case !model.IsServerCheck(c.check):
-			c.addTraceLink("assigned", true, "check %s is built in: every node has it", c.out.Check)
+			c.addTraceStep("assigned", true, "check %s is built in: every node has it", c.out.Check)
 		case c.out.Node == model.ServerNodeName:
-			c.addTraceLink("assigned", true, "check %s is built in: the server reports about itself", c.out.Check)
+			c.addTraceStep("assigned", true, "check %s is built in: the server reports about itself", c.out.Check)
 		default:
-			c.addTraceLink("assigned", false, "check %s is about the server: muster why %s/%s", c.out.Check, model.ServerNodeName, c.out.Check)
+			c.addTraceStep("assigned", false, "check %s is about the server: muster why %s/%s", c.out.Check, model.ServerNodeName, c.out.Check)
 		}
 		return nil, nil
 	}
@@ -219,15 +219,15 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	}
 	c.targeted = why.Lands
 	assigned := len(c.out.Links)
-	c.addTraceLink("assigned", why.Lands, "%s", why.Text).Steps = nodes.ReasonLinks(why.Steps)
+	c.addTraceStep("assigned", why.Lands, "%s", why.Text).Steps = nodes.ReasonLinks(why.Steps)
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	key := intent.Key{Kind: kind, Namespace: namespace, Name: name}
-	declared, err := c.declarationLink(c.ctx, key)
+	declared, err := c.declarationStep(c.ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	c.out.Links = append(c.out.Links, declared)
-	if err := c.addWaiverLinks(); err != nil {
+	if err := c.addWaiverSteps(); err != nil {
 		return nil, err
 	}
 	r, err := c.Intent.Get(c.ctx, key)
@@ -248,56 +248,56 @@ var quietChecks = map[model.CheckID]string{
 	model.MetricsCheck:  "no Sensu agent sent metrics of this node without a check",
 }
 
-// addTemplateLink adds a trace step about the Template that contains the trigger. It tells whether the Template
+// addTemplateStep adds a trace step about the Template that contains the trigger. It tells whether the Template
 // applies to the node, and its last change.
-func (c *traceBuilder) addTemplateLink() error {
+func (c *traceBuilder) addTemplateStep() error {
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	c.targeted = c.Directory.RunsUnit(c.node, c.check)
 	if c.targeted {
-		c.addTraceLink("assigned", true, "template %s lands on the node", name)
+		c.addTraceStep("assigned", true, "template %s lands on the node", name)
 	} else {
-		c.addTraceLink("assigned", false, "the node is no target of template %s: muster describe template %s", name, name)
+		c.addTraceStep("assigned", false, "the node is no target of template %s: muster describe template %s", name, name)
 	}
-	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: name})
+	declared, err := c.declarationStep(c.ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: name})
 	c.out.Links = append(c.out.Links, declared)
 	return err
 }
 
-// addWaiverLinks adds trace steps for a directive's grace period and its Waivers (permitted exceptions). A Waiver
+// addWaiverSteps adds trace steps for a directive's grace period and its Waivers (permitted exceptions). A Waiver
 // counts if it covers components of the directive on the node.
-func (c *traceBuilder) addWaiverLinks() error {
+func (c *traceBuilder) addWaiverSteps() error {
 	unit := c.Directory.SourceUnit(c.source)
 	if unit == nil || unit.Definition.AsDirective() == nil {
 		return nil
 	}
 	if grace := unit.Definition.AsDirective().Grace; grace > 0 {
-		c.addTraceLink("grace", true, "a node that newly gets the directive, or a changed one, is no problem for %s", model.Duration(grace))
+		c.addTraceStep("grace", true, "a node that newly gets the directive, or a changed one, is no problem for %s", model.Duration(grace))
 	}
 	waivers, err := c.ReadWaivers(c.ctx)
 	if err != nil {
 		return err
 	}
 	for _, w := range waivers.Covering(c.node, unit.Definition.AsDirective()) {
-		c.addTraceLink("waiver", true, "%s; it expires", w.Text()).At = w.Expires
+		c.addTraceStep("waiver", true, "%s; it expires", w.Text()).At = w.Expires
 	}
 	return nil
 }
 
-// addRuleGroupLink adds a trace step about the rule and the RuleGroup that raise an alert. A second step tells the
+// addRuleGroupStep adds a trace step about the rule and the RuleGroup that raise an alert. A second step tells the
 // last change of the RuleGroup.
-func (c *traceBuilder) addRuleGroupLink() error {
+func (c *traceBuilder) addRuleGroupStep() error {
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	unit := c.Directory.SourceUnit(c.source)
 	rule := unit.Definition.AsRuleGroup().AlertRule(c.source.Instance)
 	switch {
 	case rule == nil:
-		c.addTraceLink("assigned", false, "rulegroup %s has no rule of this alert: muster describe rulegroup %s", name, name)
+		c.addTraceStep("assigned", false, "rulegroup %s has no rule of this alert: muster describe rulegroup %s", name, name)
 	case unit.Disabled:
-		c.addTraceLink("assigned", false, "rulegroup %s is disabled", name)
+		c.addTraceStep("assigned", false, "rulegroup %s is disabled", name)
 	default:
-		c.addTraceLink("assigned", true, "rulegroup %s evaluates the alert every %s; see its state: muster get rules", name, model.Duration(unit.Definition.AsRuleGroup().Interval))
+		c.addTraceStep("assigned", true, "rulegroup %s evaluates the alert every %s; see its state: muster get rules", name, model.Duration(unit.Definition.AsRuleGroup().Interval))
 	}
-	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "RuleGroup", Namespace: namespace, Name: name})
+	declared, err := c.declarationStep(c.ctx, intent.Key{Kind: "RuleGroup", Namespace: namespace, Name: name})
 	c.out.Links = append(c.out.Links, declared)
 	return err
 }
@@ -343,9 +343,9 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none open: this status opens no problem"
 }
 
-// nextKeepaliveProblem returns the trace step about the possible next problem of a healthy keepalive. It tells when a
-// problem opens if the agent stays silent, or why none opens.
-func (c *traceBuilder) nextKeepaliveProblem() v1.Link {
+// keepaliveDeadlineStep returns the trace step with the time at which a missing keepalive would open a problem.
+// It tells when a problem opens if the agent stays silent, or why none opens.
+func (c *traceBuilder) keepaliveDeadlineStep() v1.Link {
 	link := v1.Link{Name: "problem", Holds: true}
 	node := c.Events.Summaries([]model.NodeID{c.node})[0]
 	fails := view.TimeOfNanoseconds(node.LastHeartbeat + node.Silence)
@@ -364,34 +364,34 @@ func (c *traceBuilder) nextKeepaliveProblem() v1.Link {
 	return link
 }
 
-// addDeliveryLinks adds a trace step for each notification (delivery) about the problem, with its state
-func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
+// addDeliverySteps adds a trace step for each notification (delivery) about the problem, with its state
+func (c *traceBuilder) addDeliverySteps(problem *model.Problem) error {
 	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		c.addDeliveryLink(&list[i])
+		c.addDeliveryStep(&list[i])
 	}
 	routes, err := c.History.EscalationsOf(c.ctx, problem.ID)
 	if err != nil {
 		return err
 	}
 	for i := range routes {
-		c.addEscalationLink(problem, &routes[i], list)
+		c.addEscalationStep(problem, &routes[i], list)
 	}
 	return c.explainMissingDelivery(problem, list, routes)
 }
 
-// addDeliveryLink adds a trace step about one notification to a handler. It tells whether the handler accepted, or
+// addDeliveryStep adds a trace step about one notification to a handler. It tells whether the handler accepted, or
 // since when it fails, with its answer and the next attempt.
-func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
-	link := c.addTraceLink("notified", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+func (c *traceBuilder) addDeliveryStep(d *history.Delivery) {
+	link := c.addTraceStep("notified", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 	switch link.At = d.Ended; d.State {
 	case history.Pending:
 		if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
 			link.Text, link.Holds = fmt.Sprintf("%s (%s): not notified, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
-			link.Steps = []v1.Link{{Text: "failing since", At: d.Since()}}
+			link.Steps = []v1.Link{{Text: "failing since", At: d.AttemptsStart()}}
 		}
 		link.At = d.NextAt
 	case history.Withheld:
@@ -416,9 +416,9 @@ func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
 	return h.Name + " -n " + h.Namespace
 }
 
-// addUnsentOfLastProblem adds a trace step for each unsent notification about the event's last, closed problem. The
-// notification of the recovery can be among them.
-func (c *traceBuilder) addUnsentOfLastProblem() error {
+// addUnsentDeliverySteps adds a trace step for each unsent notification about the event's last, closed problem.
+// The notification of the recovery can be among them.
+func (c *traceBuilder) addUnsentDeliverySteps() error {
 	last, err := c.History.Problems(c.ctx, history.ProblemQuery{Namespace: c.out.Namespace, NodeID: c.node, Check: c.out.Check, Limit: 1})
 	if err != nil || len(last) == 0 || last[0].Closed.IsZero() {
 		return err
@@ -428,15 +428,15 @@ func (c *traceBuilder) addUnsentOfLastProblem() error {
 	if len(list) == 0 {
 		return err
 	}
-	c.addTraceLink("problem", true, "%s, the last one, has closed", last[0].ID).At = last[0].Closed
+	c.addTraceStep("problem", true, "%s, the last one, has closed", last[0].ID).At = last[0].Closed
 	for i := range list {
-		c.addDeliveryLink(&list[i])
+		c.addDeliveryStep(&list[i])
 	}
 	return nil
 }
 
-// addEscalationLink adds a step about a route's next notification, or the reason why the route sends none.
-func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation, deliveries []history.Delivery) {
+// addEscalationStep adds a step about a route's next notification, or the reason why the route sends none.
+func (c *traceBuilder) addEscalationStep(problem *model.Problem, e *history.Escalation, deliveries []history.Delivery) {
 	ns, name := model.SplitRef("", e.Route)
 	to, ok := c.Routing.Route(route.Name{Namespace: ns, Name: name})
 	who := "the handlers of the check"
@@ -444,31 +444,31 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	case e.Closing != nil:
 		return // the problem closes
 	case e.Route != "" && !ok && len(e.Notified) > 0:
-		c.addTraceLink("next", true, "route %s is deleted: %s, notified through it, will be notified of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
+		c.addTraceStep("next", true, "route %s is deleted: %s, notified through it, will be notified of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedHandlerNames(e.Notified)))
 		return
 	case e.Route != "" && !ok:
-		c.addTraceLink("notified", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
+		c.addTraceStep("notified", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
 		return
 	case ok:
 		who = "route " + c.shortName(to.Name)
 	case len(e.Direct) > 0:
-		to = route.Direct(handlerNames(e.Direct))
+		to = route.NewDirectRoute(handlerNames(e.Direct))
 		who = "handlers " + c.handlerNamesText(to.Steps[0].To)
 	}
 	step, due, waits := e.Next.Due()
-	hold := c.holdAt(problem, e.Route, due)
+	hold := c.holdReasonAt(problem, e.Route, due)
 	switch {
 	case e.Hold != nil && e.Hold.Until.IsZero():
-		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Hold), c.endHoldHint(e.Hold))
+		c.addTraceStep("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Hold), c.endHoldCommand(e.Hold))
 	case e.Hold != nil:
-		c.addTraceLink("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Hold), c.endHoldHint(e.Hold)).At = e.Hold.Until
+		c.addTraceStep("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Hold), c.endHoldCommand(e.Hold)).At = e.Hold.Until
 	case !waits:
-		notified, holds := c.notifiedText(e, deliveries)
-		c.addTraceLink("notified", holds, "%s: %s, and no later step or repetition is due", who, notified)
+		notified, holds := c.notifiedHandlersText(e, deliveries)
+		c.addTraceStep("notified", holds, "%s: %s, and no later step or repetition is due", who, notified)
 	case len(e.Notified) > 0:
-		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
+		c.addTraceStep("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
 	case hold != nil:
-		c.addTraceLink("notified", false, "%s will notify %s at the end of the hold, if the problem is open then: %s", who, c.handlerNamesText(to.Steps[step].To), hold.Text())
+		c.addTraceStep("notified", false, "%s will notify %s at the end of the hold, if the problem is open then: %s", who, c.handlerNamesText(to.Steps[step].To), hold.Text())
 	default:
 		pause := "groupWait " + model.Duration(to.GroupWait).String()
 		if after := to.Steps[step].After; due.Sub(e.Opened) >= after && after > 0 {
@@ -478,15 +478,15 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 		if !due.After(c.Now()) {
 			text = fmt.Sprintf("%s must notify %s, but history lags behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
 		}
-		c.addTraceLink("notified", false, "%s", text).At = due
+		c.addTraceStep("notified", false, "%s", text).At = due
 	}
 	if len(e.Notified) == 0 && waits {
-		c.addMissingHandlerLinks(to.Steps[step].To)
+		c.addMissingHandlerSteps(to.Steps[step].To)
 	}
 }
 
-// holdAt returns the reason why a route's message still waits at its due time, or nil.
-func (c *traceBuilder) holdAt(problem *model.Problem, routeName string, due time.Time) *v1.NotificationHold {
+// holdReasonAt returns the reason why a route's message still waits at its due time, or nil.
+func (c *traceBuilder) holdReasonAt(problem *model.Problem, routeName string, due time.Time) *v1.NotificationHold {
 	for _, h := range notification.ActiveHolds(c.View, problem) {
 		if (h.Until.IsZero() || h.Until.After(due)) && !h.Drop && (h.Kind != string(route.Muted) || h.By == routeName) {
 			return &h
@@ -495,17 +495,17 @@ func (c *traceBuilder) holdAt(problem *model.Problem, routeName string, due time
 	return nil
 }
 
-// notifiedNames returns the names of handlers that were notified.
-func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
+// notifiedHandlerNames returns the names of handlers that were notified.
+func notifiedHandlerNames(list []history.NotifiedHandler) (names []route.Name) {
 	for _, k := range list {
 		names = append(names, route.Name(k.HandlerRef))
 	}
 	return names
 }
 
-// notifiedText describes which handlers of a route were notified. It names the previous route of a problem that has
+// notifiedHandlersText describes which handlers of a route were notified. It names the previous route of a problem that has
 // moved to another route. It returns false if a handler has accepted no message.
-func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
+func (c *traceBuilder) notifiedHandlersText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
 	if len(e.Notified) == 0 {
 		return "nobody is notified", true
 	}
@@ -513,7 +513,7 @@ func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.
 	parts := make([]string, len(e.Notified))
 	for i, k := range e.Notified {
 		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is notified"
-		if unsent := unsentText(k.HandlerRef, deliveries); unsent != "" {
+		if unsent := unsentReasonText(k.HandlerRef, deliveries); unsent != "" {
 			parts[i], all = c.shortName(route.Name(k.HandlerRef))+unsent, false
 			continue
 		}
@@ -530,9 +530,9 @@ func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.
 	return strings.Join(parts, ", "), all
 }
 
-// unsentText describes why a handler has accepted no notification of a problem. It returns "" if the handler accepted
+// unsentReasonText describes why a handler has accepted no notification of a problem. It returns "" if the handler accepted
 // one or got none.
-func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text string) {
+func unsentReasonText(handler history.HandlerRef, deliveries []history.Delivery) (text string) {
 	for _, d := range deliveries {
 		switch {
 		case d.Handler != handler:
@@ -549,10 +549,10 @@ func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text
 	return text
 }
 
-// explainMissingDelivery adds the reason why nobody is notified of a problem. It also tells why a matching route is
-// not used.
+// explainMissingDelivery adds the reason why no handler is notified of a problem. It also tells why a matching
+// route is not used.
 func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries []history.Delivery, escalations []history.Escalation) error {
-	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
+	to, by := notification.Routes(c.View, route.NewProblem(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
 	if to = slices.DeleteFunc(to, func(r *route.Route) bool {
 		return slices.ContainsFunc(escalations, func(e history.Escalation) bool {
 			return e.Route == r.Name.String() || e.Route == "" && r.Name.Name == ""
@@ -565,37 +565,37 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	}
 	switch by {
 	case route.ByPipelines:
-		c.addTraceLink("notified", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
+		c.addTraceStep("notified", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResourceText(c.check))
 		return nil
 	case route.NoRecipient:
-		c.addTraceLink("notified", false, "not notified, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
+		c.addTraceStep("notified", false, "not notified, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
 			"to notify now: apply a Route called default (muster explain route)", c.out.Namespace)
 		return nil
 	}
 	for _, r := range to {
 		for _, step := range r.Steps {
-			c.addMissingHandlerLinks(step.To)
+			c.addMissingHandlerSteps(step.To)
 		}
 	}
 	_, err := c.History.Problem(c.ctx, problem.ID)
 	switch {
 	case model.ClassOf(err) == model.NotFound:
-		c.addTraceLink("notified", false, "not notified, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
+		c.addTraceStep("notified", false, "not notified, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
 		return nil
 	case err != nil:
 		return err
 	}
 	const never, not = "no route took the problem when it opened, and", "the problem did not match when it opened, and"
-	c.addTraceLink("notified", false, "not notified, because %s now %s; to notify now: %s",
+	c.addTraceStep("notified", false, "not notified, because %s now %s; to notify now: %s",
 		map[bool]string{true: never, false: not}[len(deliveries)+len(escalations) == 0], c.firstStepsText(to), c.eventCommand("notify"))
 	return nil
 }
 
-// addMissingHandlerLinks adds a trace step for each handler of a route that does not exist.
-func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
+// addMissingHandlerSteps adds a trace step for each handler of a route that does not exist.
+func (c *traceBuilder) addMissingHandlerSteps(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-			c.addTraceLink("notified", false, "handler %s does not exist in namespace %s: apply the handler; list handlers: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+			c.addTraceStep("notified", false, "handler %s does not exist in namespace %s: apply the handler; list handlers: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 		}
 	}
 }
@@ -605,8 +605,8 @@ func holdReason(h *route.Hold) string {
 	return notification.ShowHolds([]route.Hold{*h})[0].Text()
 }
 
-// endHoldHint returns the command that ends a cause of waiting notifications, such as a silence.
-func (c *traceBuilder) endHoldHint(h *route.Hold) string {
+// endHoldCommand returns the command that ends the reason why notifications wait, such as a silence.
+func (c *traceBuilder) endHoldCommand(h *route.Hold) string {
 	flag := ""
 	if h.By.Namespace != model.DefaultNamespaceName {
 		flag = " -n " + h.By.Namespace
@@ -643,7 +643,8 @@ func handlerNames(refs []history.HandlerRef) (names []route.Name) {
 	return names
 }
 
-// shortName returns the name of a handler or route, without the event's own namespace.
+// shortName returns a handler's or route's name, prefixed with its namespace unless the event has the same
+// namespace.
 func (c *traceBuilder) shortName(n route.Name) string {
 	if n.Namespace == c.out.Namespace {
 		return n.Name
@@ -651,7 +652,7 @@ func (c *traceBuilder) shortName(n route.Name) string {
 	return n.String()
 }
 
-// handlerNamesText joins handler names with commas, without the event's own namespace.
+// handlerNamesText joins handler names with commas, and omits the event's own namespace.
 func (c *traceBuilder) handlerNamesText(names []route.Name) string {
 	list := make([]string, len(names))
 	for i, n := range names {
@@ -692,8 +693,8 @@ func Register(r *op.Routes) {
 		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*explainRequest).explainCheck)
 }
 
-// addPipelineLinks adds a trace step for each pipeline workflow, with its last decision about the event
-func (c *traceBuilder) addPipelineLinks(names []string) {
+// addPipelineSteps adds a trace step for each pipeline workflow, with its last decision about the event
+func (c *traceBuilder) addPipelineSteps(names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -703,21 +704,21 @@ func (c *traceBuilder) addPipelineLinks(names []string) {
 		if c.check == model.KeepaliveCheck {
 			next = "its next change"
 		}
-		c.addTraceLink("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.DeclaringResource(c.check), next)
+		c.addTraceStep("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.DeclaringResourceText(c.check), next)
 		return
 	}
 	for i := range v.List {
 		one := &v.List[i]
 		switch {
 		case one.Workflow == nil:
-			c.addTraceLink("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
+			c.addTraceStep("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
 			continue
 		case one.Pass:
-			c.addTraceLink("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
+			c.addTraceStep("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
 		case one.Filter == "":
-			c.addTraceLink("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
+			c.addTraceStep("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
 		default:
-			c.addTraceLink("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
+			c.addTraceStep("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
 		}
 		for _, failed := range one.Failed {
 			link := &c.out.Links[len(c.out.Links)-1]
@@ -726,27 +727,27 @@ func (c *traceBuilder) addPipelineLinks(names []string) {
 	}
 }
 
-// addStreamLinks adds a trace step for each handler that receives every result, with its delay behind the journal
-func (c *traceBuilder) addStreamLinks(st *event.State) {
-	list := c.Directory.Streams()
+// addStreamSteps adds a trace step for each handler that receives every result, with its delay behind the journal
+func (c *traceBuilder) addStreamSteps(st *event.State) {
+	list := c.Directory.StreamHandlers()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	})
 	for _, name := range names {
 		picks, err := route.MatchFunc(name.Namespace, list[name].Stream.Only)
-		if err != nil || !picks(route.Describe(c.Directory, c.node, c.source, st.Status, st.Severity)) {
+		if err != nil || !picks(route.NewProblem(c.Directory, c.node, c.source, st.Status, st.Severity)) {
 			continue
 		}
 		s, ok := c.Stream(name)
 		switch {
 		case !ok:
-			c.addTraceLink("streamed", false, "handler %s gets every result and is starting", name)
+			c.addTraceStep("streamed", false, "handler %s gets every result and is starting", name)
 		case c.Directory.Shadow(c.out.Namespace):
-			c.addTraceLink("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
+			c.addTraceStep("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
 		case s.Trouble != "":
-			c.addTraceLink("streamed", false, "handler %s gets every result and is %s behind: %s", name, roundedDurationText(s.BehindSeconds), s.Trouble)
+			c.addTraceStep("streamed", false, "handler %s gets every result and is %s behind: %s", name, roundedDurationText(s.BehindSeconds), s.Trouble)
 		default:
-			c.addTraceLink("streamed", true, "handler %s gets every result; %s behind", name, roundedDurationText(s.BehindSeconds))
+			c.addTraceStep("streamed", true, "handler %s gets every result; %s behind", name, roundedDurationText(s.BehindSeconds))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// explainNode answers muster why for a node, with the reasons for its groups and checks.
+// explainNode answers the command muster why for a node, with the reasons for its groups and checks.
 func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -30,11 +30,11 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
 	out := v1.Trace{Namespace: in.Namespace, Node: in.Node}
-	declared, err := s.declarationLink(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
+	declared, err := s.declarationStep(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
 	if err != nil {
 		return nil, err
 	}
-	out.Links = append(out.Links, declared, s.agentLink(id), s.assignmentLink(id))
+	out.Links = append(out.Links, declared, s.agentStep(id), s.assignmentStep(id))
 	if debt := s.StepDebt(id); debt > 0 {
 		out.Links = append(out.Links, v1.Link{Name: "limit", Text: fmt.Sprintf("batches with values wait for other nodes: steps and triggers of this node took %v more than its share while others waited. Find the item: muster debug values", debt.Round(time.Millisecond))})
 	}
@@ -44,16 +44,16 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	for _, w := range s.Directory.ExplainGroups(id) {
 		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Steps: nodes.ReasonLinks(w.Steps)})
 	}
-	out.Links = append(out.Links, s.assignedChecksLink(id, in.Namespace))
-	if link := s.assignedTemplatesLink(id, in.Namespace); link.Holds {
+	out.Links = append(out.Links, s.assignedChecksStep(id, in.Namespace))
+	if link := s.assignedTemplatesStep(id, in.Namespace); link.Holds {
 		out.Links[len(out.Links)-1].Holds = true // a node with items needs no check
 		out.Links = append(out.Links, link)
 	}
 	return op.Answer(out), nil
 }
 
-// assignedChecksLink returns the trace step with the node's checks and the reasons for their assignment.
-func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string) v1.Link {
+// assignedChecksStep returns the trace step with the node's checks and the reasons for their assignment.
+func (s *explainRequest) assignedChecksStep(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no checks: the targets of no check select this node; list checks: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
 	for _, check := range s.Directory.NodeUnits(node) {
@@ -84,9 +84,9 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 	return link
 }
 
-// assignedTemplatesLink returns the trace step with the names of the node's Templates. The step does not hold if the
+// assignedTemplatesStep returns the trace step with the names of the node's Templates. The step does not hold if the
 // node has none.
-func (s *explainRequest) assignedTemplatesLink(node model.NodeID, namespace string) v1.Link {
+func (s *explainRequest) assignedTemplatesStep(node model.NodeID, namespace string) v1.Link {
 	var list []string
 	for _, unit := range s.Directory.NodeUnits(node) {
 		source := model.TriggerSource(unit, "")
@@ -110,8 +110,8 @@ const clockTolerance = 2 * time.Second
 // lastHeardText is the end of a link's text; the time when the server last heard from the agent follows.
 const lastHeardText = "; last heartbeat"
 
-// agentLink returns the trace step that shows whether the node's agent is connected.
-func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
+// agentStep returns the trace step that shows whether the node's agent is connected.
+func (s *explainRequest) agentStep(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.LastHeartbeat)}
 	switch {
@@ -119,7 +119,7 @@ func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 		link.Holds, link.Text = true, "proxy node: it has no agent, other nodes run its checks"
 	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
-		link.Steps = s.sessionLinks(node)
+		link.Steps = s.sessionSteps(node)
 		if !link.At.IsZero() {
 			link.Text += lastHeardText
 		}
@@ -133,8 +133,8 @@ func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	return link
 }
 
-// sessionLinks returns trace steps about the agent's session, with version, clock offset and restrictions.
-func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
+// sessionSteps returns trace steps about the agent's session, with version, clock offset and restrictions.
+func (s *explainRequest) sessionSteps(node model.NodeID) (under []v1.Link) {
 	a, ok := s.Agent(node)
 	if !ok {
 		return nil
@@ -174,10 +174,10 @@ func restrictionText(what string) string {
 	return "it refuses " + what
 }
 
-// assignmentLink returns the trace step that shows whether the agent has the newest assignment (list of checks)
-func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
+// assignmentStep returns the trace step that shows whether the agent has the newest assignment (list of checks)
+func (s *explainRequest) assignmentStep(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "assignment"}
-	want, ok := s.Directory.Assignment(node)
+	want, ok := s.Directory.AssignmentVersion(node)
 	if !ok {
 		link.Text = "none for this node"
 		return link
@@ -205,13 +205,13 @@ func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 // lateResultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
 const lateResultDelay = 10 * time.Second
 
-// addScheduleLinks adds a trace step about the check's schedule, with the last and the next run
-func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
+// addScheduleSteps adds a trace step about the check's schedule, with the last and the next run
+func (c *traceBuilder) addScheduleSteps(spec *model.CheckSpec) {
 	if spec == nil {
 		return
 	}
 	if spec.Passive {
-		c.addTraceLink("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
+		c.addTraceStep("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
 		return
 	}
 	text := "every " + spec.Interval.String()
@@ -230,7 +230,7 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	if spec.TTL > 0 {
 		text += ", missed after " + spec.TTL.String()
 	}
-	link := c.addTraceLink("schedule", !spec.Disabled, "%s", text)
+	link := c.addTraceStep("schedule", !spec.Disabled, "%s", text)
 	if spec.Disabled || !c.targeted {
 		return
 	}
@@ -272,13 +272,13 @@ func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	}
 	end, _ = set.LastEnd(c.lastRun, c.Now())
 	if end.After(c.Now()) {
-		c.addTraceLink("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
+		c.addTraceStep("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
 	}
 	return end
 }
 
-// addLateResultLink adds a step with possible causes if the check's result is overdue.
-func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State) {
+// addLateResultStep adds a step with possible causes if the check's result is overdue.
+func (c *traceBuilder) addLateResultStep(spec *model.CheckSpec, st *event.State) {
 	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return
 	}
@@ -290,7 +290,7 @@ func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State)
 	if c.Now().Before(due.Add(timeout + lateResultDelay)) {
 		return
 	}
-	link := c.addTraceLink("late", false, "a result is missing: the run was due")
+	link := c.addTraceStep("late", false, "a result is missing: the run was due")
 	link.At = due.UTC()
 	session, connected := c.Agent(c.node)
 	under := func(format string, args ...any) {

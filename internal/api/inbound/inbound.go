@@ -63,7 +63,7 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// ignoreHeader wraps a function that needs no HTTP header for callers with a header argument.
+// ignoreHeader adapts a function without a header argument to callers that pass HTTP headers.
 func ignoreHeader(answer func(*http.Request, string) error) func(http.Header, *http.Request, string) error {
 	return func(_ http.Header, r *http.Request, address string) error { return answer(r, address) }
 }
@@ -128,7 +128,7 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 		return model.Errorf(model.Invalid, "the request body ended early: %w", err)
 	}
 	if len(text) > maxCallbackBytes {
-		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(maxCallbackBytes))
+		return model.Errorf(model.TooLarge, "the request body is larger than %s", model.Size(maxCallbackBytes))
 	}
 	secret, err := c.Secret(r.Context(), handler.CallbackSecret(spec))
 	if err != nil {
@@ -144,9 +144,9 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 	return err
 }
 
-// applyCallback applies the acknowledgement or closing of an incident to its open problems. The incident is in a
-// service such as PagerDuty; the result is the number of changed problems. A problem that is closed, or already has
-// the state, is left alone, because services echo our own notifications.
+// applyCallback acknowledges or closes the open problems of an incident, as the callback says. The incident is
+// in a service such as PagerDuty; the result is the number of changed problems. A problem that is closed, or
+// already has the state, is left alone, because services echo our own notifications.
 func (c *callbackReceiver) applyCallback(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *callbackReceiver) applyCallback(ctx context.Context, by history.Handler
 	var ids []string
 	for _, d := range deliveries {
 		if d.Handler == by && d.Problem == call.Problem {
-			also, err := c.History.AlsoProblems(ctx, d.Key)
+			also, err := c.History.LinkedProblems(ctx, d.Key)
 			if err != nil {
 				return 0, err
 			}

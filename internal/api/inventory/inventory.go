@@ -44,9 +44,9 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 	if !ok {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Name)
 	}
-	form, known := inventory.FormNamed(in.Section)
+	form, known := inventory.SchemaByName(in.Section)
 	if !known && in.Section != "" {
-		return nil, model.Errorf(model.Invalid, "an inventory has no section %s", in.Section).WithHint("its sections are %s", strings.Join(inventory.Names(), ", "))
+		return nil, model.Errorf(model.Invalid, "an inventory has no section %s", in.Section).WithHint("its sections are %s", strings.Join(inventory.SectionNames(), ", "))
 	}
 	x, ok := s.Inventories.Inventory(node)
 	if !ok {
@@ -81,7 +81,7 @@ func showEntry(e inventory.Entry) *v1.InventoryEntry {
 	if e == "" {
 		return nil
 	}
-	form := inventory.FormOf(e.Section())
+	form := inventory.SchemaOf(e.Section())
 	out := &v1.InventoryEntry{Section: form.Name, Name: e.Name(), Fields: map[string]string{}}
 	for i, name := range form.Fields {
 		if value := e.Field(i); value != "" {

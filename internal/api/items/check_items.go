@@ -38,7 +38,7 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 	if filter.template != "" {
 		return nil, nil
 	}
-	rows := s.refusedNumbers(id, namespace, node)
+	rows := s.refusedNumberItems(id, namespace, node)
 	if s.View.Series == nil || filter.state != "" && filter.state != "ok" {
 		return rows, nil
 	}
@@ -57,7 +57,7 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 	var it chunkenc.Iterator
 	for set.Next() && len(found) < maxCheckItems {
 		l := set.At().Labels()
-		kind, ok := series.CheckSeries(l)
+		kind, ok := series.PerformanceDataKind(l)
 		if !ok {
 			continue
 		}
@@ -106,7 +106,7 @@ func lastValue(it chunkenc.Iterator) (ms int64, value float64, ok bool) {
 	return ms, value, ok && it.Err() == nil
 }
 
-// ownLabels returns the labels of a number that its check added, without the unit.
+// ownLabels returns the labels that a check added to a number, except its unit of measurement.
 func ownLabels(l labels.Labels) (own map[string]string) {
 	l.Range(func(one labels.Label) {
 		switch one.Name {
@@ -121,9 +121,9 @@ func ownLabels(l labels.Labels) (own map[string]string) {
 	return own
 }
 
-// refusedNumbers returns an unsupported item for each check of a node with refused numbers. These are numbers of the
-// last result that are beyond a limit of the series store.
-func (s *itemRequest) refusedNumbers(id model.NodeID, namespace, node string) (rows []v1.ItemState) {
+// refusedNumberItems returns an unsupported item for each check whose numbers the series store refused. These
+// are numbers of the last result that are beyond a limit of the series store.
+func (s *itemRequest) refusedNumberItems(id model.NodeID, namespace, node string) (rows []v1.ItemState) {
 	if s.Refusals == nil {
 		return nil
 	}

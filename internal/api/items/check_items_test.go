@@ -14,22 +14,23 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// readCounter is a series store that counts its reads.
-type readCounter struct {
+// countingStore is a series store for tests that counts its reads.
+type countingStore struct {
 	series.Store
 	reads int
 }
 
 // Querier counts one read.
-func (s *readCounter) Querier(from, to int64) (storage.Querier, error) {
+func (s *countingStore) Querier(from, to int64) (storage.Querier, error) {
 	s.reads++
 	return s.Store.Querier(from, to)
 }
 
-// TestCheckItemsAreFiltered stores two numbers of a check, a bound and series of recording rules. It
-// compares the items and bounds for each filter, and expects no read of the store for filters that select no numbers.
+// TestCheckItemsAreFiltered lists the numbers of a check with several filters, and expects only the matching
+// items. It compares the items and bounds for each filter, and expects no read of the store for filters that
+// select no numbers.
 func TestCheckItemsAreFiltered(t *testing.T) {
-	s := &readCounter{Store: testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour}))(t)}
+	s := &countingStore{Store: testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour}))(t)}
 	defer s.Close()
 	now := time.Unix(1_790_000_000, 0)
 	for _, metric := range []string{"waiting", "waiting_max", "waiting_max_1h", "queue:waiting:avg5m", "running"} {

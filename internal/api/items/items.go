@@ -22,7 +22,7 @@ type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
 	// Refusals returns the refused numbers in the last results of a node's checks. Nil: none.
-	Refusals func(model.NodeID) map[model.UnitID]metric.NumberRefusal
+	Refusals func(model.NodeID) map[model.UnitID]metric.RejectedNumbers
 	// Texts returns the newest text values that match, in the order of their times, and whether older ones may match.
 	Texts func(context.Context, textlog.Query) ([]textlog.Row, bool, error)
 	// Load returns the load of the pipeline of values, with at most a number of items, of triggers and of nodes.
@@ -52,7 +52,7 @@ const (
 func Register(r *op.Routes, o Options) {
 	shared := &operations{o, op.NewQuota[string](maxUserSearches, maxSearches)}
 	at := op.NewOperationSet(r, func(q op.Request) *itemRequest { return &itemRequest{q, shared} })
-	op.Handle(at, op.Get("listTexts", "/api/v1/texts", "items", "List the newest text and log values of items that match, by time", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listTexts)
+	op.Handle(at, op.Get("listTexts", "/api/v1/texts", "items", "List the newest text and log values of items that match, by time", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listTextValues)
 	op.Handle(at, op.Get("showValueLoad", "/api/v1/items/load", "items", "Show the load of the pipeline of values, and the items that take most time"), access.NeedOn(access.Read, "item"), (*itemRequest).showLoad)
 	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)
 }
@@ -64,14 +64,14 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 	Template  string `query:"template" maxLength:"510" doc:"Of this Template."`
 	Key       string `query:"key" maxLength:"2048" doc:"With exactly this key."`
 	State     string `query:"state" enum:"ok,unsupported,waiting,notCollected" doc:"In this state."`
-	list.OfNode
+	list.NodeRows
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
 }) (*op.Body[v1.ItemList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,8 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 	return out
 }
 
-// templateName returns the name of a Template, with NAMESPACE/ for a Template of another namespace than the node's. It
-// is empty for a deleted Template.
+// templateName returns the name of a Template, prefixed with its namespace unless the node has the same
+// namespace. It is empty for a deleted Template.
 func (s *itemRequest) templateName(id model.UnitID, namespace string) string {
 	own, template, ok := s.Directory.SourceName(model.TriggerSource(id, ""))
 	if ok && own != namespace {

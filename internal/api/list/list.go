@@ -220,9 +220,9 @@ type Labelled struct {
 	Where
 }
 
-// OfNode has the query parameters selector and where, for lists whose rows belong to nodes. The selector matches
-// labels of the node, and where is a CEL condition.
-type OfNode struct {
+// NodeRows has the query parameters selector and where (a CEL condition) for lists whose rows belong to nodes.
+// The selector matches labels of the node, and where is a CEL condition.
+type NodeRows struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
 }
@@ -274,16 +274,16 @@ var _ interpreter.Activation = (*Filter)(nil)
 
 // NewRowFilter returns a filter by CEL condition for rows that belong to no node.
 func NewRowFilter(v *view.View, in Where) (*Filter, error) {
-	return newFilter(v, &rowConditions, OfNode{Where: in.Where})
+	return newFilter(v, &rowConditions, NodeRows{Where: in.Where})
 }
 
 // NewNodeRowFilter returns a filter by label selector and CEL condition for rows that belong to nodes.
-func NewNodeRowFilter(v *view.View, in OfNode) (*Filter, error) {
+func NewNodeRowFilter(v *view.View, in NodeRows) (*Filter, error) {
 	return newFilter(v, &nodeRowConditions, in)
 }
 
 // newFilter compiles the label selector and the condition of a request, or returns nil if both are empty.
-func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
+func newFilter(v *view.View, l *where.Language, in NodeRows) (*Filter, error) {
 	if in.Selector == "" && in.Where == "" {
 		return nil, nil
 	}

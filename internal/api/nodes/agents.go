@@ -33,7 +33,7 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	n, err := list.NewNodeRowFilter(s.View, list.OfNode{Selector: in.Selector, Where: in.Where})
+	n, err := list.NewNodeRowFilter(s.View, list.NodeRows{Selector: in.Selector, Where: in.Where})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	summaries := s.Events.Summaries(ids)
 	for i, id := range ids {
 		a, ok := s.agentStateOf(id, &summaries[i])
-		if !ok || in.Version != "" && !isWithinVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
+		if !ok || in.Version != "" && !hasVersionPrefix(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
 			!n.Match(id, func() any { return a.showAgent(s) }) {
 			continue
 		}
@@ -215,8 +215,8 @@ func parseAgentSortKey(text string) (p agentSortKey, err error) {
 	return p, nil
 }
 
-// isWithinVersion reports whether a version begins with a version prefix, as 1.2.3 begins with 1.2.
-func isWithinVersion(version, wanted string) bool {
+// hasVersionPrefix reports whether a version begins with a version prefix, as 1.2.3 begins with 1.2.
+func hasVersionPrefix(version, wanted string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
 	return ok && (rest == "" || rest[0] == '.')
 }
@@ -267,8 +267,8 @@ func countLeadingDigits(text string) int {
 	return n
 }
 
-// registerStates registers the API operation that lists node states.
-func registerStates(at nodeOperations) {
+// registerNodeStates registers the API operation that lists node states.
+func registerNodeStates(at nodeOperations) {
 	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listNodeStates)
 }
 

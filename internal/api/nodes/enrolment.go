@@ -69,7 +69,7 @@ func limitEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.Sta
 		if !ok {
 			r.CountRefusal(name + "_network")
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
-			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining or renewing now", maxEnrolmentsPerNetwork, address).WithHint("the agent retries automatically"))
+			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining, or renewing their certificates, now", maxEnrolmentsPerNetwork, address).WithHint("the agent retries automatically"))
 			return
 		}
 		defer leave()
@@ -185,15 +185,15 @@ func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.N
 	return nil, err
 }
 
-// registerLifecycle registers the operations that rename, replace and retire nodes.
-func registerLifecycle(at nodeOperations) {
+// registerNodeLifecycle registers the operations that rename, replace and retire nodes.
+func registerNodeLifecycle(at nodeOperations) {
 	rename := op.Post("renameNode", "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Rename a node; it keeps its events and history", model.NotFound)
-	op.Handle(at, op.ChangesResources(rename), access.NeedOn(access.Change, "Node"), (*nodeRequest).renameNode)
+	op.Handle(at, op.AddChangeErrors(rename), access.NeedOn(access.Change, "Node"), (*nodeRequest).renameNode)
 	replace := op.Post("replaceNode", "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Create a token that makes another machine this node; returned once", model.NotFound, model.Conflict)
 	op.Handle(at, replace, access.NeedOn(access.Change, "Node"), (*nodeRequest).replaceNode)
 	retire := op.Post("retireNodes", "/api/v1/retire", "nodes", "Retire nodes, in one transaction", model.NotFound)
 	retire.MaxBodyBytes = 8 << 20 // 10,000 names
-	op.Handle(at, op.ChangesResources(retire), access.NeedOn(access.Change, "Node"), (*nodeRequest).retireNodes)
+	op.Handle(at, op.AddChangeErrors(retire), access.NeedOn(access.Change, "Node"), (*nodeRequest).retireNodes)
 	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.NeedOn(access.Read, "tombstone"), (*nodeRequest).listTombstones)
 	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*nodeRequest).deleteTombstone)
 }
@@ -263,5 +263,5 @@ func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 func (s *nodeRequest) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
 }) (*op.NoParameters, error) {
-	return nil, s.Intent.LiftTombstone(ctx, access.AuthorOf(ctx, ""), in.ID)
+	return nil, s.Intent.DeleteTombstone(ctx, access.AuthorOf(ctx, ""), in.ID)
 }

@@ -22,7 +22,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if !p.Closed.IsZero() {
 		return nil
 	}
-	m, now := route.Describe(v.Directory, p.NodeID, p.Source, p.Status, p.Severity), v.Now()
+	m, now := route.NewProblem(v.Directory, p.NodeID, p.Source, p.Status, p.Severity), v.Now()
 	list := v.Routing.Holds(m, nil, now)
 	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source), v.OpenProblem); hold != nil {
 		list = append(list, *hold)
@@ -87,7 +87,7 @@ func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) err
 			return err
 		}
 		if st.Problem != nil {
-			fn(route.Describe(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
+			fn(route.NewProblem(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
 		}
 	}
 	return nil
@@ -101,9 +101,9 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 // maxNamedNodes is the number of covered nodes that an answer names.
 const maxNamedNodes = 10
 
-// CoveredNodes counts the nodes of a namespace that a label selector matches, and returns the first names. It also
+// CountMatchingNodes counts the nodes of a namespace that a label selector matches, and returns the first names. It also
 // returns the number of all nodes.
-func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
+func CountMatchingNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
 		return 0, 0, nil, err
@@ -113,7 +113,7 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 		of = ""
 	}
 	for _, id := range v.Directory.Nodes(of) {
-		if !names(route.Describe(v.Directory, id, model.Source{}, 0, 0)) {
+		if !names(route.NewProblem(v.Directory, id, model.Source{}, 0, 0)) {
 			continue
 		}
 		covered++
@@ -135,17 +135,18 @@ func Definition(v *view.View, node model.NodeID, source model.Source) *model.Che
 	if source.Check() == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
 	}
-	if definition := model.BuiltinDefinitionOf(model.BuiltinDefinition(source.Check())); definition != nil {
+	if definition := model.BuiltinDefinitionOf(model.BuiltinDefinitionID(source.Check())); definition != nil {
 		return definition
 	}
 	if unit := v.Directory.SourceUnit(source); unit != nil {
-		return unit.Definition.Judgement(source.Instance)
+		return unit.Definition.EventRules(source.Instance)
 	}
 	return nil
 }
 
-// ShowAffectedProblems converts the open problems moved by a change of routes to the API type AffectedProblems. A
-// moved problem goes to another route or handler list. Those of namespaces that the caller may not see are left out.
+// ShowAffectedProblems converts the open problems with changed routes or handlers to the API type
+// AffectedProblems. A moved problem goes to another route or handler list. Those of namespaces that the caller
+// may not see are left out.
 func ShowAffectedProblems(v *view.View, list []dispatch.AffectedProblems) (out []v1.AffectedProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
@@ -160,9 +161,9 @@ func ShowAffectedProblems(v *view.View, list []dispatch.AffectedProblems) (out [
 	return out
 }
 
-// DeclaringResource returns "the node" for a keepalive event, and "the check" for any other event. They name the
-// resource that declares the handlers of an event.
-func DeclaringResource(check model.CheckID) string {
+// DeclaringResourceText returns the words "the node" for a keepalive event, and "the check" for any other
+// event. They name the resource that declares the handlers of an event.
+func DeclaringResourceText(check model.CheckID) string {
 	if check == model.KeepaliveCheck {
 		return "the node"
 	}

@@ -85,9 +85,9 @@ func errorClasses(op *huma.Operation) []model.Class {
 	return out
 }
 
-// HandleDocument serves the OpenAPI document of the registered operations. It is encoded at the
+// HandleOpenAPIDocument serves the OpenAPI document of the registered operations. It is encoded at the
 // first request, because the encoding costs more than the rest of the API's start.
-func HandleDocument(api huma.API, mux *http.ServeMux) {
+func HandleOpenAPIDocument(api huma.API, mux *http.ServeMux) {
 	page := api.OpenAPI()
 	errorSchema := page.Components.Schemas.Schema(reflect.TypeFor[v1.Error](), true, "Error")
 	for _, path := range page.Paths {

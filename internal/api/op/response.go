@@ -81,9 +81,9 @@ func NewErrorAnswer(class model.Class, detail, hint string) *v1.Error {
 	}
 }
 
-// ErrorOf converts an error of an operation to the error for the caller. The cause of an internal error is logged and
-// not shown.
-func (r *Routes) ErrorOf(operation string, err error) error {
+// CallerError converts an error of an operation to the error for the caller, without internal details. The
+// cause of an internal error is logged and not shown.
+func (r *Routes) CallerError(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
 		return ready // 304, or a problem made here
@@ -104,7 +104,7 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 
 // WriteFailure writes the error of an API operation as the answer. HandleRaw registered the operation.
 func (r *Routes) WriteFailure(w http.ResponseWriter, operation string, err error) {
-	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
+	if p := (*v1.Error)(nil); errors.As(r.CallerError(operation, err), &p) {
 		WriteErrorAnswer(w, p)
 	}
 }
@@ -124,8 +124,8 @@ func WriteErrorAnswer(w http.ResponseWriter, p *v1.Error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// WriteHuma writes an error as the answer from a middleware of huma, the HTTP framework.
-func WriteHuma(ctx huma.Context, err *model.Error) {
+// WriteHumaError writes an error as the answer from a middleware of huma, the HTTP framework.
+func WriteHumaError(ctx huma.Context, err *model.Error) {
 	p := NewErrorAnswer(err.Class, err.Message, err.Hint)
 	ctx.SetHeader("Content-Type", p.ContentType(""))
 	ctx.SetStatus(p.Status)

@@ -29,9 +29,9 @@ func (p inMemoryListener) Close() error { return nil }
 // Addr returns an empty address.
 func (p inMemoryListener) Addr() net.Addr { return &net.UnixAddr{} }
 
-// TestQuietStreamStaysOpen expects a stream without messages to outlive the time limit of one write. HTTP/2 makes no
+// TestIdleStreamStaysOpen expects a stream without messages to outlive the time limit of one write. HTTP/2 makes no
 // difference.
-func TestQuietStreamStaysOpen(t *testing.T) {
+func TestIdleStreamStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h2 http.Protocols
 		h2.SetUnencryptedHTTP2(true)

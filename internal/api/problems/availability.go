@@ -68,7 +68,7 @@ func (s *problemRequest) readStatusChangesSince(ctx context.Context, node model.
 	return changes, nil
 }
 
-// readStatusAt returns the status of an event at a past time, and its changes since then, oldest first.
+// readStatusAt returns the status of an event at a past time, and its later status changes, oldest first.
 func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, check string, at time.Time) (pastStatus, []history.Entry, error) {
 	changed := view.TimeOfNanoseconds(st.Changed)
 	if !changed.After(at) {
@@ -199,7 +199,7 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 func listPast[Row any](
 	ctx context.Context, s *problemRequest, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
-	filter, err := list.NewNodeRowFilter(s.View, list.OfNode{Where: in.Where})
+	filter, err := list.NewNodeRowFilter(s.View, list.NodeRows{Where: in.Where})
 	if err != nil {
 		return nil, "", err
 	}
@@ -219,8 +219,8 @@ func listPast[Row any](
 	}
 	for i := range page.States {
 		st := &page.States[i]
-		name := events.NameEvent(s.View, st)
-		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check, source: events.NameSource(s.View, st.Source()), state: st}
+		name := events.ShowEventNames(s.View, st)
+		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check, source: events.ShowSourceByID(s.View, st.Source()), state: st}
 		if e.was, e.changes, err = s.readStatusAt(ctx, st, name.Check, at); err != nil {
 			return nil, "", err
 		}
@@ -288,15 +288,15 @@ func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a point in time at which the number of known or down events changes. Events become known, unknown,
-// down or up at that time.
+// uptimeEdge is a point in time at which an event's status becomes known, unknown, down or up. Events become
+// known, unknown, down or up at that time.
 type uptimeEdge struct {
 	at             time.Time
 	withData, down int
 }
 
-// eachUptimeInterval calls fn for each time interval, with the numbers of known events and of down events. An event is
-// known where its status is known.
+// eachUptimeInterval calls fn for each time interval, with the numbers of events with known and with down
+// status. An event is known where its status is known.
 func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
@@ -376,7 +376,7 @@ func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Fil
 		if count++; count > maxGroupEvents {
 			return nil, model.Errorf(model.Invalid, "the report would cover more than %d events, the limit", maxGroupEvents).WithHint("select one check or group: --check, --group")
 		}
-		was, changes, err := s.readStatusAt(ctx, st, events.NameEvent(s.View, st).Check, p.Since)
+		was, changes, err := s.readStatusAt(ctx, st, events.ShowEventNames(s.View, st).Check, p.Since)
 		if err != nil {
 			return nil, err
 		}

@@ -25,11 +25,11 @@ func (s *problemRequest) listProblems(ctx context.Context, in *struct {
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
 	Open      bool   `query:"open" doc:"Only those that are open."`
-	list.OfNode
+	list.NodeRows
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.ProblemList], error) {
-	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253" doc:"Its name now, or the last name of a deleted node."`
 	Check     string `query:"check" maxLength:"253"`
-	list.OfNode
+	list.NodeRows
 	list.Period
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
@@ -122,7 +122,7 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	if err := in.Period.Validate(); err != nil {
 		return nil, err
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (t *timeline) add(at time.Time, kind, format string, args ...any) {
 	t.items = append(t.items, v1.Moment{At: at.UTC(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-// getTimeline answers with everything that happened to a problem, oldest first.
+// getTimeline returns everything that happened to a problem, oldest first.
 func (s *problemRequest) getTimeline(ctx context.Context, in *op.IDPath) (*op.Body[v1.Timeline], error) {
 	p, err := s.History.Problem(ctx, in.ID)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 		} else if !again {
 			first[d.Route] = d.Created
 		}
-		text := who + subject + route + textOfOthers(d.Count)
+		text := who + subject + route + otherProblemsText(d.Count)
 		switch d.State {
 		case history.Delivered:
 			text += ": " + cmp.Or(d.Answer, "accepted")
@@ -124,7 +124,7 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 			text += fmt.Sprintf(": gave up after %s: %s", model.CountNoun(d.Attempts, "attempt"), d.LastError)
 		default:
 			kind = "waits"
-			text = "message" + subject + " to " + who + route + textOfOthers(d.Count) + ": not accepted by the handler"
+			text = "message" + subject + " to " + who + route + otherProblemsText(d.Count) + ": not accepted by the handler"
 			if d.LastError != "" {
 				text += fmt.Sprintf(" (%s): %s", model.CountNoun(d.Attempts, "attempt"), d.LastError)
 			}
@@ -138,8 +138,8 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 	return nil
 }
 
-// textOfOthers returns the text " (with N others)" for a message about several problems in a timeline.
-func textOfOthers(count int) string {
+// otherProblemsText returns the text " (with N others)" for a message about several problems in a timeline.
+func otherProblemsText(count int) string {
 	if count > 1 {
 		return fmt.Sprintf(" (with %d others)", count-1)
 	}
@@ -185,7 +185,7 @@ func (t *timeline) addSilence(key intent.Key, body []byte, created, ended time.T
 		return
 	}
 	matches, err := route.MatchFunc(key.Namespace, &spec.Selector)
-	if err != nil || !matches(route.Describe(t.Directory, t.problem.NodeID, t.problem.Source, t.problem.Status, t.problem.Severity)) {
+	if err != nil || !matches(route.NewProblem(t.Directory, t.problem.NodeID, t.problem.Source, t.problem.Status, t.problem.Severity)) {
 		return
 	}
 	begin, end := spec.Begin.Time, spec.Until.Time

@@ -84,7 +84,8 @@ func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.B
 	return op.Answer(n.out), nil
 }
 
-// checkNoiseOf returns the noise report's row for sources of one name, such as a check. It creates a missing row.
+// checkNoiseOf returns the noise report's row about the checks or triggers of one name. It creates a missing
+// row.
 func (n *noiseReport) checkNoiseOf(namespace string, kind model.SourceKind, name string) *checkNoise {
 	key := [2]string{namespace, kind.Label(name)}
 	if n.checks[key] == nil {
@@ -127,8 +128,8 @@ func (n *noiseReport) countMessages() error {
 	}, n.countMessage)
 }
 
-// countMessage counts a message that paged people for the noise report. Messages about the end or the acknowledgement
-// of a problem page nobody.
+// countMessage adds a message that paged people to the counts of the noise report. Messages about the end or
+// the acknowledgement of a problem page nobody.
 func (n *noiseReport) countMessage(m *history.Message) {
 	again := m.Event == handler.Reminder
 	if !again && m.Event != handler.Opened && m.Event != handler.Summary {
@@ -164,7 +165,7 @@ func (n *noiseReport) countFlapsAndAcknowledgements() error {
 		if last != nil {
 			q.Before, q.BeforeID = last.At, last.ID
 		}
-		return n.History.Marks(n.ctx, q)
+		return n.History.FlappingAndAcknowledgements(n.ctx, q)
 	}, func(e *history.Entry) {
 		if e.Kind == history.FlappingStarted {
 			n.checkNoiseOf(e.Namespace, e.Source.Kind, e.SourceName).Flaps++
@@ -237,7 +238,7 @@ func (n *noiseReport) findStaleSilences() error {
 		if now := n.Now(); !spec.Until.IsZero() && !now.Before(spec.Until.Time) {
 			continue // the silence has ended
 		}
-		nodes, _, _, err := notification.CoveredNodes(n.View, r.Metadata.Namespace, &spec.Selector)
+		nodes, _, _, err := notification.CountMatchingNodes(n.View, r.Metadata.Namespace, &spec.Selector)
 		if err != nil {
 			return err
 		}

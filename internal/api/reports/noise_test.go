@@ -23,8 +23,8 @@ type endlessHistory struct {
 	t    *testing.T
 }
 
-// countPageRows checks that a query continues after the last row, and returns the page's first row number.
-func (a *endlessHistory) countPageRows(what string, limit int, before time.Time, id string) (from int) {
+// nextPageStart checks that a query continues after the last row, and returns the page's first row number.
+func (a *endlessHistory) nextPageStart(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
 		a.t.Fatalf("%s: a page of %d", what, limit)
@@ -43,16 +43,16 @@ func historyRowTime(row int) time.Time {
 // Messages returns a full page of generated notifications.
 func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
-	for i, from := 0, a.countPageRows("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
+	for i, from := 0, a.nextPageStart("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
 		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Event = int64(from+i+1), historyRowTime(from+i), "default", "disk", "opened"
 	}
 	return out, nil
 }
 
-// Marks returns a full page of generated history entries about flapping and acknowledgements.
-func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
+// FlappingAndAcknowledgements returns a full page of generated history entries about flapping and acknowledgements.
+func (a *endlessHistory) FlappingAndAcknowledgements(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	out := make([]history.Entry, q.Limit)
-	for i, from := 0, a.countPageRows("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
+	for i, from := 0, a.nextPageStart("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
 		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), historyRowTime(from+i), model.NodeID(from+i)
 	}
 	return out, nil
@@ -61,14 +61,14 @@ func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]histo
 // Problems returns a full page of generated problems.
 func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	out := make([]history.Problem, q.Limit)
-	for i, from := 0, a.countPageRows("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
+	for i, from := 0, a.nextPageStart("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
 		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), historyRowTime(from+i), historyRowTime(from+i), "default", "disk", model.NodeID(from+i)
 	}
 	return out, nil
 }
 
-// TestNoiseReportIsBounded makes a noise report over endless history, and expects an end after maxNoiseRows rows. A
-// note must tell about it.
+// TestNoiseReportIsBounded makes a noise report of an endless history, and expects an end after maxNoiseRows
+// rows. A note must tell about it.
 func TestNoiseReportIsBounded(t *testing.T) {
 	a := &endlessHistory{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)

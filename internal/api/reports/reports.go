@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// historyGapNotes returns notes about parts of the report's period that history does not have.
+// historyGapNotes returns notes about the parts of a report's period for which history has no data.
 func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
 		notes = append(notes, fmt.Sprintf("history covers %s (--history-retention): data before %s is missing or incomplete", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))

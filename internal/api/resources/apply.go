@@ -29,8 +29,8 @@ import (
 // applyLimiters limits concurrent applies, with a separate limit for dry runs, so that dry runs delay no change
 type applyLimiters struct{ applies, previews *op.RequestLimiter }
 
-// forCaller returns the limiter of the caller's applies. Callers who may only make dry runs have a separate limiter.
-func (t applyLimiters) forCaller(ctx context.Context) *op.RequestLimiter {
+// limiterOfCaller returns the limiter of the caller's applies. Callers who may only make dry runs have a separate limiter.
+func (t applyLimiters) limiterOfCaller(ctx context.Context) *op.RequestLimiter {
 	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
 		return t.previews
 	}
@@ -39,7 +39,7 @@ func (t applyLimiters) forCaller(ctx context.Context) *op.RequestLimiter {
 
 // awaitBody is middleware that waits before the body of an apply is read. Such a body may have 32 MiB.
 func (t applyLimiters) awaitBody(ctx huma.Context, next func(huma.Context)) {
-	leave, refusal := t.forCaller(ctx.Context()).AwaitBody(ctx.Context())
+	leave, refusal := t.limiterOfCaller(ctx.Context()).AwaitBody(ctx.Context())
 	if refusal != nil {
 		r, w := humago.Unwrap(ctx)
 		op.RefuseUnread(w, r, refusal)
@@ -51,7 +51,7 @@ func (t applyLimiters) awaitBody(ctx huma.Context, next func(huma.Context)) {
 
 // applyResources declares many resources in one transaction.
 func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBody []byte }) (*op.Body[v1.Applied], error) {
-	ended, refusal := s.applyLimiters.forCaller(ctx).Run(ctx)
+	ended, refusal := s.applyLimiters.limiterOfCaller(ctx).AwaitRun(ctx)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -121,14 +121,14 @@ func (s *resourceRequest) changeResources(
 		var taken []dispatch.AffectedProblems
 		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (_ *dispatch.ReceiverEdits, err error) {
 			applied, err = change()
-			return s.receiverEdits(applied, resources), err
+			return s.routingEdits(applied, resources), err
 		})
 		routed.AffectedProblems = notification.ShowAffectedProblems(s.View, taken)
 	}
 	if err != nil {
 		return v1.Applied{}, err
 	}
-	if edits := s.receiverEdits(applied, resources); dryRun && edits != nil && s.PreviewRouting != nil {
+	if edits := s.routingEdits(applied, resources); dryRun && edits != nil && s.PreviewRouting != nil {
 		taken, late := s.PreviewRouting(ctx, dispatch.RoutingChange{OnlyNew: onlyNew}, edits)
 		routed = v1.RoutingEffect{AffectedProblems: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}
 	}
@@ -137,9 +137,9 @@ func (s *resourceRequest) changeResources(
 	return out, nil
 }
 
-// receiverEdits returns the routes and handler lists that a change has edited, or nil. Checks, nodes and namespaces
-// have handler lists.
-func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
+// routingEdits returns the routes and handler lists that a change has edited, or nil. Checks, nodes and
+// namespaces have handler lists.
+func (s *resourceRequest) routingEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
 		byKey[intent.KeyOf(&resources[i])] = resources[i].Spec
@@ -199,9 +199,9 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 // resolveRef converts a reference in a request to a resource key. Without a namespace, it uses the namespace
 // "default".
 func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
-	k, ok := s.Kinds.Of(ref.Kind)
+	k, ok := s.Kinds.Lookup(ref.Kind)
 	if !ok {
-		return intent.Key{}, s.Kinds.Unknown(ref.Kind)
+		return intent.Key{}, s.Kinds.UnknownKindError(ref.Kind)
 	}
 	key := intent.Key{Kind: k.Name, Name: ref.Name}
 	if k.Namespaced {
@@ -213,7 +213,7 @@ func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 // setDefaultNamespace fills in the request's namespace for a resource without a namespace. The kind's default values
 // follow.
 func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string) model.Resource {
-	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
+	if k, ok := s.Kinds.Lookup(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
 		r.Metadata.Namespace = namespace
 	}
 	s.Kinds.Defaults(&r)
@@ -323,7 +323,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 		}
 		switch {
 		case o.Pruned && o.Op == intent.OpDeleted:
-			one.Note = "no longer declared; " + v.Kinds.Removal(o.Key.Kind, o.Placement)
+			one.Note = "no longer declared; " + v.Kinds.DeletionEffect(o.Key.Kind, o.Placement)
 		case o.Op != intent.OpDeleted && byKey[o.Key] != nil:
 			var warning string
 			one.Note, warning = effectOf(v, byKey[o.Key], o.Placement, o.Op != intent.OpUnchanged)
@@ -339,10 +339,10 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// effectOf describes the effect of a resource on nodes, and warns if the resource has none (kind.Registry.Effect).
+// effectOf describes the effect of a resource on nodes, and warns about a resource without any effect.
 func effectOf(v *view.View, r *model.Resource, l intent.Placement, changed bool) (note, warning string) {
 	if w, ok := r.Spec.(*model.WindowSpec); ok && w.Maintenance != nil {
-		l.Maintained, _, _, _ = notification.CoveredNodes(v, r.Metadata.Namespace, w.Maintenance) // valid: it was validated before
+		l.Maintained, _, _, _ = notification.CountMatchingNodes(v, r.Metadata.Namespace, w.Maintenance) // valid: it was validated before
 	}
 	return v.Kinds.Effect(r, l, changed)
 }
@@ -360,8 +360,8 @@ const (
 	maxApplyFields   = 20        // of the request, without the resources
 )
 
-// readApplyBody decodes the request body of an apply. It calls take with each resource; the result holds all other
-// fields. An error of take ends the decoding.
+// readApplyBody decodes the request body of an apply. It calls take with each resource; the result holds all
+// other fields. An error of take ends the decoding.
 func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.RawMessage) error) (v1.ApplyRequest, error) {
 	var r v1.ApplyRequest
 	dec := json.NewDecoder(bytes.NewReader(data))

@@ -67,10 +67,10 @@ func registerResources(at resourceOperations, limiters applyLimiters) {
 	apply.MaxBodyBytes = maxApplyBodyBytes
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{limiters.awaitBody}
-	op.Handle(at, op.ChangesResources(apply), access.NeedOn(access.Read, "resource"), (*resourceRequest).applyResources)
+	op.Handle(at, op.AddChangeErrors(apply), access.NeedOn(access.Read, "resource"), (*resourceRequest).applyResources)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
-	op.Handle(at, op.ChangesResources(remove), access.NeedOn(access.Change, "resource"), (*resourceRequest).deleteResources)
+	op.Handle(at, op.AddChangeErrors(remove), access.NeedOn(access.Change, "resource"), (*resourceRequest).deleteResources)
 	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.NeedOn(access.Read, "change"), (*resourceRequest).listChanges)
 	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.NeedAnybody("server"), (*resourceRequest).listKinds)
 	for _, k := range at.View().Kinds.Kinds() {
@@ -95,11 +95,11 @@ func registerKind(at resourceOperations, k kind.Kind) {
 	get := op.Get("get"+k.Name, one, k.Plural, "Get one")
 	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "The resource still has an ETag of If-None-Match"}}
 	state := op.Get("state"+k.Name, one+"/state", k.Plural, "Get a resource's nodes, events and use")
-	put := op.ChangesResources(op.Put("put"+k.Name, one, k.Plural, "Create or replace a resource"))
+	put := op.AddChangeErrors(op.Put("put"+k.Name, one, k.Plural, "Create or replace a resource"))
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
 	put.MaxBodyBytes = maxResourceBytes
 	put.SkipValidateBody = true // the kind's decoder is strict, and its errors name line and field
-	remove := op.ChangesResources(op.Delete("delete"+k.Name, one, k.Plural, "Delete a resource"))
+	remove := op.AddChangeErrors(op.Delete("delete"+k.Name, one, k.Plural, "Delete a resource"))
 	if !k.Namespaced {
 		op.Handle(at, get, read, func(s *resourceRequest, ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.getResource(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
@@ -393,8 +393,8 @@ func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, exp
 	}, nil
 }
 
-// addRoutingState adds to the state of a silence or maintenance window whether that is active now. It also adds the
-// number of problems whose notifications are stopped.
+// addRoutingState records, in the state of a silence or maintenance window, whether the resource is active now.
+// It also adds the number of problems whose notifications are stopped.
 func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
@@ -417,7 +417,7 @@ func (s *resourceRequest) resourceState(r *model.Resource, held *notification.Ho
 	l := s.Directory.Placement(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
 	out.Note, _ = effectOf(s.View, r, l, false)
-	if k, _ := s.Kinds.Of(key.Kind); k.Users {
+	if k, _ := s.Kinds.Lookup(key.Kind); k.Users {
 		out.UsedBy = l.UsedBy("")
 	}
 	if key.Kind == "Check" && r.Status != nil {
@@ -461,7 +461,7 @@ func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*o
 		return nil, err
 	}
 	q := intent.ChangeQuery{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, Bodies: true}
-	if k, ok := s.Kinds.Of(in.Kind); ok {
+	if k, ok := s.Kinds.Lookup(in.Kind); ok {
 		q.Kind = k.Name
 	}
 	items, next, err := list.ReadPage(s.View, list.PagedRows[intent.AuditEntry]{

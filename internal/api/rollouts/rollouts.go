@@ -36,15 +36,15 @@ const path = "/api/v1/rollouts"
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *rolloutRequest { return &rolloutRequest{q, o} })
 	op.Handle(at, op.Get("listRollouts", path, "rollouts", "List the last roll-out of each directive that has had one, those under way first", model.NotFound),
-		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).list)
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).listRollouts)
 	op.Handle(at, op.Get("getRollout", path+"/{namespace}/{name}", "rollouts", "Show the last roll-out of a directive: steps, progress and failures", model.NotFound),
-		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).get)
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).getRollout)
 	op.Handle(at, op.Get("listReviewRequests", requestsPath, "rollouts", "List the changes that await the approval of another person, the oldest first", model.NotFound),
-		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).requests)
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).listChangeRequests)
 	op.Handle(at, op.Get("getReviewRequest", requestsPath+"/{id}", "rollouts", "Show a change that awaits the approval of another person, with its differences", model.NotFound),
-		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).request)
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).getChangeRequest)
 	for _, v := range []struct {
-		verb    rollout.Verb
+		verb    rollout.Action
 		need    access.Verb
 		summary string
 	}{
@@ -55,21 +55,21 @@ func Register(r *op.Routes, o Options) {
 		{rollout.Undo, access.Change, "Give all nodes the version before the roll-out, and the directive and its technique the text before it"},
 	} {
 		need := access.NeedOn(v.need, "rollout")
-		operation := op.ChangesResources(op.Post(string(v.verb)+"Rollout", path+"/{namespace}/{name}/"+string(v.verb), "rollouts", v.summary, model.NotFound))
+		operation := op.AddChangeErrors(op.Post(string(v.verb)+"Rollout", path+"/{namespace}/{name}/"+string(v.verb), "rollouts", v.summary, model.NotFound))
 		op.Handle(at, operation, need, func(s *rolloutRequest, ctx context.Context, in *actionInput) (*op.Body[v1.Rollout], error) {
-			return s.do(ctx, v.verb, need, in)
+			return s.runAction(ctx, v.verb, need, in)
 		})
 	}
 }
 
-// actionInput has the path and the action of a request to act on a roll-out.
+// actionInput has the path and body of a request to act on a roll-out, such as to pause.
 type actionInput struct {
 	op.NamedPath
 	Body v1.RolloutAction
 }
 
-// list returns the roll-outs of the policy directives that the caller may see.
-func (s *rolloutRequest) list(ctx context.Context, in *struct {
+// listRollouts returns the roll-outs of the policy directives that the caller may see.
+func (s *rolloutRequest) listRollouts(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Of this namespace; empty: of all."`
 	list.Where
 }) (*op.Body[v1.RolloutList], error) {
@@ -82,7 +82,7 @@ func (s *rolloutRequest) list(ctx context.Context, in *struct {
 	}
 	caller, out := access.CallerOf(ctx), v1.RolloutList{Items: []v1.Rollout{}}
 	for i := range stored {
-		if shown, ok := s.show(&stored[i].Rollout); ok && caller.May(access.Read, shown.Namespace) && (in.Namespace == "" || in.Namespace == shown.Namespace) {
+		if shown, ok := s.showRollout(&stored[i].Rollout); ok && caller.May(access.Read, shown.Namespace) && (in.Namespace == "" || in.Namespace == shown.Namespace) {
 			out.Items = append(out.Items, shown)
 		}
 	}
@@ -97,8 +97,8 @@ func (s *rolloutRequest) list(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// directive returns the key and the id of a policy directive that the caller may see.
-func (s *rolloutRequest) directive(ctx context.Context, in op.NamedPath) (key intent.Key, id model.UnitID, err error) {
+// findDirective returns the key and the id of a policy directive that the caller may see.
+func (s *rolloutRequest) findDirective(ctx context.Context, in op.NamedPath) (key intent.Key, id model.UnitID, err error) {
 	key = intent.Key{Kind: directory.DirectiveKind, Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
@@ -107,15 +107,15 @@ func (s *rolloutRequest) directive(ctx context.Context, in op.NamedPath) (key in
 	return key, model.UnitID(r.Status.ID), nil
 }
 
-// get returns the roll-out of one policy directive.
-func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1.Rollout], error) {
-	key, id, err := s.directive(ctx, *in)
+// getRollout returns the roll-out of one policy directive.
+func (s *rolloutRequest) getRollout(ctx context.Context, in *op.NamedPath) (*op.Body[v1.Rollout], error) {
+	key, id, err := s.findDirective(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.answer(ctx, key, id)
+	found, err := s.newRolloutAnswer(ctx, key, id)
 	if err == nil {
-		s.preview(ctx, id, &found.Body)
+		s.addFirstNodes(ctx, id, &found.Body)
 	}
 	return found, err
 }
@@ -123,9 +123,9 @@ func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1
 // maxFirstNodes is the most names of nodes in the answer about one roll-out.
 const maxFirstNodes = 10
 
-// preview adds the names of the first nodes to a roll-out. It adds the differences of the two versions if the caller
+// addFirstNodes adds the names of the first nodes to a roll-out. It adds the differences of the two versions if the caller
 // may change the directive.
-func (s *rolloutRequest) preview(ctx context.Context, id model.UnitID, r *v1.Rollout) {
+func (s *rolloutRequest) addFirstNodes(ctx context.Context, id model.UnitID, r *v1.Rollout) {
 	for _, node := range s.Directory.UnitNodes(id) {
 		if namespace, name, ok := s.Directory.NodeName(node); ok {
 			if namespace != r.Namespace {
@@ -142,22 +142,22 @@ func (s *rolloutRequest) preview(ctx context.Context, id model.UnitID, r *v1.Rol
 	}
 }
 
-// answer returns the roll-out of a policy directive in the form of an API answer.
-func (s *rolloutRequest) answer(ctx context.Context, key intent.Key, id model.UnitID) (*op.Body[v1.Rollout], error) {
+// newRolloutAnswer returns the roll-out of a policy directive as an API answer.
+func (s *rolloutRequest) newRolloutAnswer(ctx context.Context, key intent.Key, id model.UnitID) (*op.Body[v1.Rollout], error) {
 	r, err := s.Driver.Find(ctx, id, key.Name)
 	if err != nil {
 		return nil, err
 	}
-	shown, ok := s.show(&r.Rollout)
+	shown, ok := s.showRollout(&r.Rollout)
 	if !ok {
 		return nil, model.Errorf(model.NotFound, "%s does not exist", key)
 	}
 	return op.Answer(shown), nil
 }
 
-// do carries out the caller's action on the roll-out of a policy directive, such as approve or pause.
-func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.Need, in *actionInput) (*op.Body[v1.Rollout], error) {
-	key, id, err := s.directive(ctx, in.NamedPath)
+// runAction carries out the caller's action on the roll-out of a policy directive, such as approve or pause.
+func (s *rolloutRequest) runAction(ctx context.Context, verb rollout.Action, need access.Need, in *actionInput) (*op.Body[v1.Rollout], error) {
+	key, id, err := s.findDirective(ctx, in.NamedPath)
 	if err != nil {
 		return nil, err
 	}
@@ -170,23 +170,23 @@ func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.
 	case in.Body.To != 0 && verb != rollout.Undo:
 		return nil, model.Errorf(model.Invalid, "field to: only the action undo accepts a revision").WithHint("leave it out")
 	case in.Body.To != 0:
-		err = s.Driver.Return(ctx, by, key, in.Body.To)
+		err = s.Driver.RestoreRevision(ctx, by, key, in.Body.To)
 	default:
-		err = s.Driver.Do(ctx, by, verb, key, id)
+		err = s.Driver.Perform(ctx, by, verb, key, id)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.InForce(ctx)
-	return s.answer(ctx, key, id)
+	return s.newRolloutAnswer(ctx, key, id)
 }
 
 // maxFailures is the most failures in an answer.
 const maxFailures = 50
 
-// show converts a roll-out to its API type. If the caller may not see the directive, or the planner has not compiled
+// showRollout converts a roll-out to its API type. If the caller may not see the directive, or the planner has not compiled
 // it, ok is false. Every caller sees directives of the namespace shared, but their roll-outs name nodes of all namespaces.
-func (s *rolloutRequest) show(r *model.Rollout) (out v1.Rollout, ok bool) {
+func (s *rolloutRequest) showRollout(r *model.Rollout) (out v1.Rollout, ok bool) {
 	unit := s.Directory.SourceUnit(model.DirectiveSource(r.Unit))
 	if unit == nil || r.State == model.RolloutNone {
 		return out, false

@@ -29,7 +29,7 @@ const declared = `
 {kind: Policy, metadata: {name: motd}, spec: {directives: [motd], targets: {where: "true"}}}
 `
 
-// rolloutServer is a test server with two connected nodes whose reports the test chooses.
+// rolloutServer is a test server with two connected nodes and with policy reports from the test.
 type rolloutServer struct {
 	*apitest.Server
 	unit model.UnitID
@@ -50,7 +50,7 @@ func (s *rolloutServer) request(method, path, token, body string) (int, string) 
 	return answer.StatusCode, string(text)
 }
 
-// expect sends a request and compares status and a part of the answer.
+// expect sends a request, and compares the status and a part of the answer with expected values.
 func (s *rolloutServer) expect(method, path, token, body string, status int, part string) {
 	s.T.Helper()
 	if got, text := s.request(method, path, token, body); got != status || !strings.Contains(text, part) {
@@ -64,21 +64,21 @@ func (s *rolloutServer) report(status policy.Status) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
 		codes := policy.NewCodes(1)
 		codes.Set(0, status)
-		run := reducer.Run{Unit: s.unit, Definition: directory.VersionOn(s.Directory, unit, node).ID, Executed: s.Now().UnixNano(), Components: 1, Codes: codes}
-		run.SetNotes([]wire.ReportException{{Position: 0, Message: "no such line"}}, "")
+		run := reducer.Run{Unit: s.unit, Definition: directory.DefinitionOnNode(s.Directory, unit, node).ID, Executed: s.Now().UnixNano(), Components: 1, Codes: codes}
+		run.SetTexts([]wire.ReportException{{Position: 0, Message: "no such line"}}, "")
 		s.Runs[node] = []reducer.Run{run}
 	}
 }
 
-// step lets the roll-out driver advance, once, every roll-out that may continue.
-func (s *rolloutServer) step() {
+// advanceRollouts lets the roll-out driver advance each roll-out once if the roll-out may continue.
+func (s *rolloutServer) advanceRollouts() {
 	s.T.Helper()
 	testenv.NoError(s.T, s.RolloutDriver().AdvanceAll(s.T.Context()))
 	testenv.NoError(s.T, s.Planner.CatchUp(s.T.Context()))
 }
 
-// TestRolloutOperations calls all operations on roll-outs as several users, and expects each role's rights. Another
-// person approves a roll-out, and operators pause, continue, stop and undo it.
+// TestRolloutOperations calls all operations on roll-outs as several users, and expects success only with the
+// needed rights. Another person approves a roll-out, and operators pause, continue, stop and undo it.
 func TestRolloutOperations(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.Runs = map[model.NodeID][]reducer.Run{}
@@ -103,22 +103,22 @@ func TestRolloutOperations(t *testing.T) {
 
 	s.Advance(time.Hour)
 	s.Apply(fmt.Sprintf(declared, "two", true))
-	s.step()
+	s.advanceRollouts()
 	s.expect("GET", "/default/motd", operator, "", 200, `"state":"requested"`)
 	s.expect("POST", "/default/motd/approve", operator, "{}", 403, "permission denied")
 	s.expect("POST", "/default/motd/pause", operator, "{}", 409, "cannot pause the roll-out of motd: it is requested")
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 403, "admin made the change, so another person has to approve it")
 	s.expect("POST", "/default/motd/approve", bob, `{"to":1}`, 422, "only the action undo accepts a revision")
 	s.expect("POST", "/default/motd/approve", bob, `{"message":"seen"}`, 200, `"approver":"bob"`)
-	s.step()
+	s.advanceRollouts()
 	s.expect("POST", "/default/motd/pause", operator, "{}", 200, "paused by otto")
 	s.report(policy.Compliant)
 	s.Advance(time.Hour)
-	s.step()
+	s.advanceRollouts()
 	s.expect("POST", "/default/motd/start", operator, "{}", 403, "permission denied")
 	s.expect("POST", "/default/motd/start", bob, "{}", 200, "continued by bob")
 	s.report(policy.NonCompliant)
-	s.step()
+	s.advanceRollouts()
 
 	var shown v1.Rollout
 	_, text := s.request("GET", "/default/motd", s.Token, "")
@@ -173,8 +173,8 @@ func TestRolloutOperations(t *testing.T) {
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 200, `"approver":"admin"`)
 }
 
-// TestSharedRolloutsAreHidden lists a roll-out of the namespace shared as a viewer of another namespace. It expects empty
-// lists of roll-outs and of requests.
+// TestSharedRolloutsAreHidden expects that viewers of another namespace see no roll-outs of the namespace
+// "shared". It expects empty lists of roll-outs and of requests.
 func TestSharedRolloutsAreHidden(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.DeclareNodes("default", nil, "web1")

@@ -26,7 +26,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	if !ok {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	source, err := events.FindSourceOn(ctx, s.View, node, in.Path)
+	source, err := events.FindSourceOnNode(ctx, s.View, node, in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 			return nil, model.Errorf(model.Invalid, "unknown severity %q", in.Severity).WithHint("information, warning, average, high or disaster")
 		}
 	}
-	c.problem = route.Describe(s.Directory, node, source, status, severity)
-	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Source: events.NameSource(s.View, source), At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
+	c.problem = route.NewProblem(s.Directory, node, source, status, severity)
+	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Source: events.ShowSourceByID(s.View, source), At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
 	out.Reason, out.Routes = why, []v1.RouteTestRoute{}
 	c.dependencies = s.Directory.Dependencies(node, source)
@@ -92,7 +92,7 @@ func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	case route.ByNamespace:
 		why = "no route matches and none is called default: handlers of namespace " + c.problem.Node.Namespace
 	case route.ByPipelines:
-		why = "only the handlers of pipelines: " + notification.DeclaringResource(c.check) + " names pipelines, no route and no handlers, and no route matches"
+		why = "only the handlers of pipelines: " + notification.DeclaringResourceText(c.check) + " names pipelines, no route and no handlers, and no route matches"
 	}
 	if c.definition != nil && len(c.definition.Pipelines) > 0 {
 		why += "; muster why shows its pipelines, which decide separately: " + strings.Join(c.definition.Pipelines, ", ")

@@ -41,12 +41,12 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 	if !spec.Until.IsZero() && !spec.Until.After(s.Now()) {
 		return nil, model.Errorf(model.Invalid, "invalid end of the silence: until %s is in the past", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("the end of a silence must be in the future")
 	}
-	nodes, all, first, err := notification.CoveredNodes(s.View, b.Namespace, &spec.Selector)
+	nodes, all, first, err := notification.CountMatchingNodes(s.View, b.Namespace, &spec.Selector)
 	if err != nil {
 		return nil, err
 	}
 	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
-		return nil, model.Errorf(model.Guarded, "the silence would cover %d nodes (%s); more than %d need --yes", nodes, listFirstNodes(first, nodes), most).
+		return nil, model.Errorf(model.Guarded, "the silence would cover %d nodes (%s); more than %d need --yes", nodes, firstNodesText(first, nodes), most).
 			WithHint("list the nodes: --dry-run; then repeat the command with --yes or --max-affected %d", nodes)
 	}
 	holds, err := s.countCoveredProblems(ctx, b.Namespace, &spec.Selector)
@@ -60,8 +60,9 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
-// listFirstNodes formats the first node names and the number of the others. An example is "web01, web02 and 5 more".
-func listFirstNodes(first []string, all int) string {
+// firstNodesText formats the first node names and the number of further nodes. An example is "web01, web02 and
+// 5 more".
+func firstNodesText(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -146,12 +147,12 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// Handlers sends test notifications, notifies of open problems, and repeats dead letters. Type *dispatch.Dispatcher
-// implements it.
+// Handlers sends test notifications, notifications about open problems, and failed notifications (dead letters)
+// again. Type *dispatch.Dispatcher implements it.
 type Handlers interface {
-	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.HandlerTest, error)
+	SendTestMessage(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.HandlerTest, error)
 	NotifyOpen(ctx context.Context, problem, by string) (taken []dispatch.AffectedProblems, late bool)
-	Replay(ctx context.Context, handler history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error)
+	ReplayDeadLetters(ctx context.Context, handler history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error)
 }
 
 // Options has the parts of the server that the operations on handlers, silences and routes use.
@@ -176,9 +177,9 @@ func Register(r *op.Routes, o Options) {
 	const one = "/api/v1/handlers/{namespace}/{name}"
 	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.NeedOn(access.Operate, "Handler"), (*routingRequest).testHandler)
 	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.NeedOn(access.Read, "Handler"), (*routingRequest).listDeadLetters)
-	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.NeedOn(access.Operate, "Handler"), (*routingRequest).replayHandler)
-	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).postSilence)
-	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).endSilence)
+	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.NeedOn(access.Operate, "Handler"), (*routingRequest).replayDeadLetters)
+	op.Handle(at, op.AddChangeErrors(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).postSilence)
+	op.Handle(at, op.AddChangeErrors(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).endSilence)
 	op.Handle(at, op.Post("notifyEvent", "/api/v1/events/{namespace}/{node}/{check}/notify", "events",
 		"Notify the handlers of an open problem that its routes name and that were not notified"), access.NeedOn(access.Operate, "event"), (*routingRequest).notifyEvent)
 	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*routingRequest).predictRoutes)
@@ -214,7 +215,7 @@ func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	if err := s.RecordAction(ctx, fmt.Sprintf("a test of handler %s/%s", ref.Namespace, ref.Name)); err != nil {
 		return nil, err
 	}
-	t, err := s.Handlers.Try(ctx, ref, spec, access.CallerOf(ctx).User, node)
+	t, err := s.Handlers.SendTestMessage(ctx, ref, spec, access.CallerOf(ctx).User, node)
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +262,8 @@ func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	return op.Answer(v1.DeliveryList{Items: items, Next: next}), err
 }
 
-// replayHandler sends a handler's dead letters (notifications that were given up) again
-func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
+// replayDeadLetters sends a handler's dead letters (notifications that were given up) again
+func (s *routingRequest) replayDeadLetters(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerReplay
 }) (*op.Body[v1.HandlerReplayed], error) {
@@ -277,7 +278,7 @@ func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	if err := s.RecordAction(ctx, what); err != nil {
 		return nil, err
 	}
-	done, err := s.Handlers.Replay(ctx, ref, history.ReplayQuery{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
+	done, err := s.Handlers.ReplayDeadLetters(ctx, ref, history.ReplayQuery{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
 	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, SkippedClosed: done.SkippedClosed, More: done.More}), err
 }
 
@@ -308,7 +309,7 @@ func showDelivery(d *history.Delivery) v1.Delivery {
 	}
 }
 
-// notifyEvent sends the notification about an open problem that opened before its route existed
+// notifyEvent sends the notification about an open problem that is older than its route.
 func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 	events.Path
 	Body v1.Action
@@ -318,7 +319,7 @@ func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if st.Problem == nil {
-		return nil, model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
+		return nil, model.Errorf(model.Conflict, "event %s/%s has status %s and no open problem", in.Node, in.Check, st.Status)
 	}
 	if err := s.RecordAction(ctx, strings.TrimSuffix("a notification of "+in.Namespace+"/"+in.Node+"/"+in.Check+": "+in.Body.Note, ": ")); err != nil {
 		return nil, err

@@ -64,12 +64,12 @@ func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 			}
 		}
 	}
-	counts, err := s.Counts(ctx, in.Namespace)
+	counts, err := s.CountEvents(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	out.Events, out.ByStatus = counts.States, v1.ByStatusOf(counts.ByStatus)
-	if rooms := events.CountNamespaces(s.View, ""); in.Namespace == "" && len(rooms) > 1 {
+	if rooms := events.CountEventsByNamespace(s.View, ""); in.Namespace == "" && len(rooms) > 1 {
 		out.Namespaces = rooms
 	}
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))

@@ -33,7 +33,7 @@ type Event struct {
 	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people; only in answers about one event."`
 }
 
-// Definition has the texts for people that an event's check or trigger declares now.
+// Definition has the display name, runbook and other texts of an event's check or trigger.
 type Definition struct {
 	DisplayName string `json:"displayName,omitempty"`
 	Runbook     string `json:"runbook,omitempty" doc:"Link to the steps to take when it fails."`

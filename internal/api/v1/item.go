@@ -30,7 +30,7 @@ type ItemState struct {
 	Triggers  []ItemTrigger     `json:"triggers,omitempty"`
 }
 
-// ItemBound is one end of a threshold, or of the range, of a number in check results.
+// ItemBound is a lower or upper limit of a number in check results, such as a warning threshold.
 type ItemBound struct {
 	Kind  string    `json:"kind" enum:"warning,critical,unknown,min,max"`
 	End   string    `json:"end,omitempty" enum:"min,max,inside_min,inside_max" doc:"Absent for the range. max: a larger number violates the threshold. min: a smaller number violates it. inside_min and inside_max: a number between both violates it."`

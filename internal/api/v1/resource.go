@@ -29,7 +29,8 @@ type ApplyRequest struct {
 	Expect     []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the required revision of a resource. An apply changes the resource only at that revision.
+// Expected is the revision that an apply request expects a resource to have. An apply changes the resource only
+// at that revision.
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
@@ -80,7 +81,7 @@ type StepTime struct {
 	Microseconds int64  `json:"microseconds"`
 }
 
-// RoutingEffect lists the open problems that get another route or handler list by a change of resources.
+// RoutingEffect lists the open problems to which a change of resources assigns another route or handler list.
 type RoutingEffect struct {
 	AffectedProblems []AffectedProblems `json:"affectedProblems,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
 	TakenLate        bool               `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
@@ -96,7 +97,7 @@ type AffectedProblems struct {
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }
 
-// Refused is the server's reason to refuse an apply that was sent as a dry run.
+// Refused is the reason why the server would refuse to apply the resources of a dry run.
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`

@@ -47,8 +47,9 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Handled counts open problems that need nobody's attention now. They are acknowledged, silenced, in maintenance, or
-// caused by another problem. They do not make the fleet unwell.
+// Handled counts the open problems that are acknowledged, silenced, in maintenance, or dependent on other
+// problems. They are acknowledged, silenced, in maintenance, or caused by another problem. They do not make the
+// fleet unwell.
 type Handled struct {
 	Acknowledged uint64 `json:"acknowledged,omitempty"`
 	Silenced     uint64 `json:"silenced,omitempty"`
@@ -59,7 +60,7 @@ type Handled struct {
 // Sum adds up the problems that are acknowledged, silenced, in maintenance, or dependent on others.
 func (h Handled) Sum() uint64 { return h.Acknowledged + h.Silenced + h.Maintenance + h.Dependent }
 
-// Unnotified counts open problems about which no route and no handler notifies anybody
+// Unnotified counts the open problems for which no route or handler notifies anybody.
 type Unnotified struct {
 	Problems int      `json:"problems,omitempty"`
 	Examples []string `json:"examples,omitempty" doc:"Some of them: NODE/CHECK, or NAMESPACE/NODE/CHECK outside the requested namespace."`

@@ -25,8 +25,8 @@ func (v *View) RedactForCaller(ctx context.Context, r *model.Resource) *model.Re
 	return v.Kinds.Redact(r)
 }
 
-// Counts counts the events of a namespace by status. An empty name means all namespaces.
-func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, error) {
+// CountEvents counts the events of a namespace by status. An empty name means all namespaces.
+func (v *View) CountEvents(ctx context.Context, namespace string) (event.Counts, error) {
 	var id model.NamespaceID
 	if namespace != "" {
 		var ok bool
@@ -61,7 +61,7 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 		}
 		instance = model.ComplianceInstance // of a directive with this name
 	}
-	kind := unitKindOf(instance)
+	kind := kindOfInstance(instance)
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
 		if id, ok := v.Directory.UnitByName(kind, ns, unit); ok {
 			if source := model.InstanceSource(id, instance); !slices.Contains(list, source) {
@@ -72,9 +72,9 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 	return list
 }
 
-// unitKindOf returns the kind of resource, such as Template, that declares the given instance of an event. The
-// instance is the part of the name after the colon.
-func unitKindOf(instance string) string {
+// kindOfInstance returns the resource kind, such as Template, that declares an event's instance (the name after
+// the colon). The instance is the part of the name after the colon.
+func kindOfInstance(instance string) string {
 	switch model.InstanceSource(0, instance).Kind {
 	case model.SourceDirective:
 		return directory.DirectiveKind
@@ -106,8 +106,8 @@ func (v *View) DeclaresSource(s model.Source) bool {
 	return unit != nil && unit.Definition.AsTemplate() != nil && unit.Definition.AsTemplate().Trigger(s.Instance) != nil
 }
 
-// Definition returns the texts for people that the check or trigger of an event declares now. Without texts it returns
-// nil.
+// Definition returns the display name, runbook and other texts that an event's check or trigger declares now.
+// Without texts it returns nil.
 func (v *View) Definition(s model.Source) *v1.Definition {
 	unit := v.Directory.SourceUnit(s)
 	if unit == nil {
@@ -128,8 +128,8 @@ func (v *View) Definition(s model.Source) *v1.Definition {
 	return &d
 }
 
-// SourceTitle returns the name of an event's source for people, such as CHECK or TEMPLATE:TRIGGER. A deleted source
-// has the name #ID.
+// SourceTitle returns the displayed name of an event's source, such as a check name. A deleted source has the
+// name #ID.
 func (v *View) SourceTitle(s model.Source) string {
 	_, name, ok := v.Directory.SourceName(s)
 	if !ok {
@@ -218,7 +218,7 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 
 // kindPlural returns the plural name of a resource kind for messages.
 func (v *View) kindPlural(kind string) string {
-	if k, ok := v.Kinds.Of(kind); ok {
+	if k, ok := v.Kinds.Lookup(kind); ok {
 		return k.Plural
 	}
 	return strings.ToLower(kind)
@@ -263,7 +263,7 @@ func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) er
 			WithHint("see the node's changes: muster audit node %s; list nodes: muster get nodes -n %s", name, namespace)
 	}
 	if last, ok := v.findRename(ctx, namespace, name); ok {
-		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Actor.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
+		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it to %s at %s", name, last.Actor.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
 			WithHint("see the node's changes: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
 	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
@@ -290,7 +290,7 @@ func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) e
 				return e.WithHint("list them: muster describe template %s/%s", in, template)
 			}
 		}
-		if unitKindOf(trigger) == directory.RuleGroupKind {
+		if kindOfInstance(trigger) == directory.RuleGroupKind {
 			return model.Errorf(model.NotFound, "rulegroup %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "RuleGroup", Namespace: namespace, Name: template}))
 		}
 		return model.Errorf(model.NotFound, "template %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: template}))

@@ -164,9 +164,9 @@ func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 	return d.all.NodeFaults(d.visibleNode(id))
 }
 
-// Assignment returns the version of the list of checks of a node that the caller may see.
-func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
-	return d.all.Assignment(d.visibleNode(id))
+// AssignmentVersion returns the version of the list of checks of a node that the caller may see.
+func (d scopedDirectory) AssignmentVersion(id model.NodeID) (uint64, bool) {
+	return d.all.AssignmentVersion(d.visibleNode(id))
 }
 
 // RunsUnit reports whether a node runs a check or Template, if the caller may see the node
@@ -298,9 +298,9 @@ func (d scopedDirectory) Shadow(namespace string) bool {
 	return d.all.Shadow(d.visibleNamespace(namespace))
 }
 
-// Streams returns the handlers that receive every result, limited to the caller's namespaces.
-func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
-	out := d.all.Streams()
+// StreamHandlers returns the handlers that receive every result, limited to the caller's namespaces.
+func (d scopedDirectory) StreamHandlers() map[route.Name]*model.HandlerSpec {
+	out := d.all.StreamHandlers()
 	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.showsDefinitionsOf(name.Namespace) })
 	return out
 }

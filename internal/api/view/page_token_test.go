@@ -6,9 +6,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPageTokensBelongToOneIncarnation restores the server's data, and expects page tokens from before to fail. A
-// restoration gives the data a new incarnation number.
-func TestPageTokensBelongToOneIncarnation(t *testing.T) {
+// TestPageTokensFailAfterRestore restores the server's data, and expects an error for page tokens from before
+// the restore. A restoration gives the data a new incarnation number.
+func TestPageTokensFailAfterRestore(t *testing.T) {
 	before, after := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	token := before.NewPageToken("default/disk")
 	if place, err := before.ParsePageToken(token); err != nil || place != "default/disk" {

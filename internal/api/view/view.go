@@ -91,7 +91,7 @@ type Intent interface {
 	Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error)
 	Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
 	ListTombstones() []intent.TombstoneEntry
-	LiftTombstone(ctx context.Context, by intent.Actor, id string) error
+	DeleteTombstone(ctx context.Context, by intent.Actor, id string) error
 	EphemeralNodes() []intent.NodeInfo
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
@@ -120,10 +120,10 @@ type History interface {
 	CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
-	AlsoProblems(ctx context.Context, key string) ([]string, error)
+	LinkedProblems(ctx context.Context, key string) ([]string, error)
 	EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error)
 	Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error)
-	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
+	FlappingAndAcknowledgements(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Oldest(ctx context.Context) (time.Time, error)
 	Unsent(ctx context.Context, deadSince time.Time) ([]history.Unsent, error)
 	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)

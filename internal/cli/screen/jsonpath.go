@@ -85,8 +85,8 @@ func writeJSONPath(w io.Writer, template string, v any) error {
 	return nil
 }
 
-// SortByPath returns the indexes of items sorted by the value at a JSON path, such as .metadata.name. Items without
-// the value come first.
+// SortByPath sorts items by the value at a JSON path such as .metadata.name, and returns the sorted indexes.
+// Items without the value come first.
 func SortByPath[T any](items []T, template string) ([]int, error) {
 	path, err := newJSONPath(template)
 	if err != nil {

@@ -53,25 +53,25 @@ const (
 // Warning begins a line about something that needs attention.
 var Warning = Cell{"warning:", Yellow}
 
-// Paint returns the text of a table cell without control characters. If the terminal has colours, the text has its
-// colour.
+// Paint returns the text of a table cell in its colour, without control characters. If the terminal has
+// colours, the text has its colour.
 func (s *Screen) Paint(c Cell) string {
-	text := Clean(c.Text)
+	text := CleanLine(c.Text)
 	if !s.Colours || c.Colour == "" || text == "" {
 		return text
 	}
 	return string(c.Colour) + text + string(reset)
 }
 
-// PaintedText is cleaned text with colours, which Printf writes unchanged
+// PaintedText is text with colours but without control characters, which Printf writes unchanged.
 type PaintedText string
 
 // shownCommand matches the program's name before a command in a text.
 var shownCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
 
-// Commands replaces the word muster in the commands within a text by the real program name. The user's own name of the
-// program takes its place.
-func (s *Screen) Commands(text string) string {
+// ReplaceProgramName replaces muster, in command lines within a text, by the name under which the program runs.
+// The user's own name of the program takes its place.
+func (s *Screen) ReplaceProgramName(text string) string {
 	if s.Program == "" || !strings.Contains(text, "muster ") {
 		return text
 	}
@@ -85,16 +85,16 @@ func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case string:
-			args[i] = Clean(v)
+			args[i] = CleanLine(v)
 		case error:
-			args[i] = Clean(v.Error())
+			args[i] = CleanLine(v.Error())
 		case Cell:
 			args[i] = s.Paint(v)
 		case PaintedText:
 			args[i] = string(v)
 		}
 	}
-	return PaintedText(fmt.Sprintf(s.Commands(format), args...))
+	return PaintedText(fmt.Sprintf(s.ReplaceProgramName(format), args...))
 }
 
 // Printf writes formatted text to standard output.
@@ -125,9 +125,9 @@ func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
 }
 
-// Field writes the name of a field and its value. All values start at the same column and wrap there.
-func (s *Screen) Field(columns int, name, format string, args ...any) {
-	name = Clean(name)
+// WriteField writes the name of a field and its value. All values start at the same column and wrap there.
+func (s *Screen) WriteField(columns int, name, format string, args ...any) {
+	name = CleanLine(name)
 	head := name + PadToColumn(name, columns) + " "
 	s.Wrapf(TextWidth(head), "%s%s", PaintedText(head), s.Sprintf(format, args...))
 }
@@ -171,7 +171,8 @@ func (s *Screen) DateTimeAndZone(t time.Time) string {
 // AgeText formats the time since a moment, such as 5m ago.
 func (s *Screen) AgeText(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
 
-// TimeAndAge formats a date and time with its zone and its distance from now. The zero time gives "never".
+// TimeAndAge formats a date and time with the time zone, and with the duration since or until then. The zero
+// time gives "never".
 func (s *Screen) TimeAndAge(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -207,13 +208,13 @@ const (
 	Name Format = "name"
 )
 
-// IsForPrograms reports whether the format is for programs, which are JSON, YAML, names and JSONPath.
+// IsForPrograms reports whether the output format is meant for programs, such as JSON and YAML.
 func (f Format) IsForPrograms() bool {
 	return f == JSON || f == YAML || f == Name || strings.HasPrefix(string(f), jsonPathPrefix)
 }
 
-// FormatFlag adds the flag -o to a command. Parameter `more` lists formats in addition to table, wide, json and yaml.
-func FormatFlag(c *cobra.Command, f *Format, more ...string) {
+// AddFormatFlag adds the flag -o to a command. Parameter `more` lists formats in addition to table, wide, json and yaml.
+func AddFormatFlag(c *cobra.Command, f *Format, more ...string) {
 	*f = Narrow
 	v := &formatFlagValue{f, append([]string{"table", "wide", "json", "yaml", jsonPathPrefix + "TEMPLATE"}, more...)}
 	last := len(v.allowed) - 1
@@ -240,7 +241,7 @@ func (v *formatFlagValue) Set(text string) error {
 			return err
 		}
 	} else if !slices.Contains(v.allowed, text) {
-		return fmt.Errorf("%q: expected one of %s", text, strings.Join(v.allowed, ", "))
+		return fmt.Errorf("invalid output format %q: expected one of %s", text, strings.Join(v.allowed, ", "))
 	}
 	*v.format = Format(text)
 	return nil
@@ -268,7 +269,8 @@ func (s *Screen) WriteValue(v any) error {
 	return err
 }
 
-// WriteDocument writes a value as one of several documents. JSON is on one line, and YAML follows a separator line.
+// WriteDocument writes a value as one YAML document or one line of JSON in a longer output. JSON is on one
+// line, and YAML follows a separator line.
 func (s *Screen) WriteDocument(v any) error {
 	if s.Format == JSON {
 		data, err := json.Marshal(v)

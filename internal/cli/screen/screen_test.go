@@ -36,7 +36,7 @@ func TestScreenCleansText(t *testing.T) {
 	s := &Screen{Out: &out, Width: 30, Colours: true}
 	evil := "\x1b[2J\r\nred\u202e"
 	s.Printf("%s|", evil)
-	s.Field(4, "name", "%s", evil)
+	s.WriteField(4, "name", "%s", evil)
 	testenv.NoError(t, NewTable([]string{evil}, SplitColumns("OUTPUT"), func(x string) []any { return []any{Cell{x, Red}} }).Write(s))
 	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.ContainsRune(text, '\u202e') || !strings.Contains(text, string(Red)+"␛[2J") {
 		t.Errorf("%q", text)

@@ -16,7 +16,7 @@ type Columns []string
 // SplitColumns splits a text with the names of table columns at bars, such as NODE|CHECK|BY WEEK
 func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless hides the named columns if show is false, and returns all columns.
+// HideUnless hides the named columns if show is false, and returns the changed list of columns.
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -69,9 +69,9 @@ func NewTable[T any](items []T, columns Columns, row func(T) []any) *Table {
 			case nil:
 				cells = append(cells, Cell{Text: DashIfEmpty("")})
 			case Cell:
-				cells = append(cells, Cell{DashIfEmpty(Clean(v.Text)), v.Colour})
+				cells = append(cells, Cell{DashIfEmpty(CleanLine(v.Text)), v.Colour})
 			default:
-				cells = append(cells, Cell{Text: DashIfEmpty(Clean(fmt.Sprint(v)))})
+				cells = append(cells, Cell{Text: DashIfEmpty(CleanLine(fmt.Sprint(v)))})
 			}
 		}
 		t.rows = append(t.rows, cells)
@@ -171,9 +171,9 @@ func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
 	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
 }
 
-// Clean turns a text into one line that is safe to print on a terminal. It replaces line ends, control characters and
+// CleanLine turns a text into one line that is safe to print on a terminal. It replaces line ends, control characters and
 // characters that change the writing direction.
-func Clean(text string) string { return cleanText(text, false) }
+func CleanLine(text string) string { return cleanText(text, false) }
 
 // CleanLines makes a text of several lines safe to print on a terminal. It works like Clean, and keeps the line ends.
 func CleanLines(text string) string { return cleanText(text, true) }
@@ -206,7 +206,7 @@ func cleanText(text string, lines bool) string {
 // FirstLine returns the first line of a text, without control characters
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return Clean(line)
+	return CleanLine(line)
 }
 
 // Indent indents every line of a text by two columns and removes control characters

@@ -199,7 +199,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 		return nil, &LockedError{Name: name, PID: pid}
 	}
 	file := flock.New(name, flock.SetPermissions(0o600))
-	held := locks{file, folder}
+	held := lockGroup{file, folder}
 	got, err := file.TryLock()
 	if err != nil {
 		_ = held.Close()
@@ -213,11 +213,11 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return held, nil
 }
 
-// locks has several file locks of one caller, released together
-type locks []*flock.Flock
+// lockGroup is a group of file locks that one call releases together.
+type lockGroup []*flock.Flock
 
 // Close releases all file locks of the caller.
-func (l locks) Close() error {
+func (l lockGroup) Close() error {
 	var errs []error
 	for _, one := range l {
 		errs = append(errs, one.Close())

@@ -2,8 +2,8 @@ package disk
 
 import "golang.org/x/sys/windows"
 
-// processEnded always returns false on Windows, where no retry of a lock is needed. Child processes share no locks
-// there.
+// processEnded always returns false on Windows, where child processes never share locks. Child processes share
+// no lockGroup there.
 func processEnded(int) bool { return false }
 
 // syncDir does nothing on Windows, where new file names survive a crash without a sync. NTFS journals the names in

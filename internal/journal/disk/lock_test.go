@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLockWaitsForEndedProcess kills a process with a lock, and expects Lock to wait for the process's child. The
-// child still shares its parent's lock. Lock fails at once while the holder lives.
+// TestLockWaitsForEndedProcess stores an ended process as lock owner, and expects Lock to wait until the lock
+// is free. The child still shares its parent's lock. Lock fails at once while the holder lives.
 func TestLockWaitsForEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)

@@ -45,7 +45,7 @@ type Op struct {
 // String formats the operation for a recorded trace.
 func (o Op) String() string { return fmt.Sprintf("%s %s %d+%d", o.Kind, o.Name, o.Offset, o.Size) }
 
-// FS is a file system for tests that makes operations of another one fail, and records the operations.
+// FS is a test file system that wraps another file system, injects errors and records operations.
 type FS struct {
 	inner disk.FS
 

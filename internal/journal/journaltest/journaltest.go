@@ -58,11 +58,11 @@ func (a *Acks) Results() []Ack {
 	return slices.Clone(a.list)
 }
 
-// Contents reads all commits after a position and returns their entries in the form "number/section entry".
-func Contents(t *testing.T, j journal.Journal, from journal.Position) (list []string) {
+// ReadEntryTexts reads all commits after a position and returns their entries in the form "number/section entry".
+func ReadEntryTexts(t *testing.T, j journal.Journal, from journal.Position) (list []string) {
 	t.Helper()
 	err := j.Read(context.Background(), from, func(c journal.Commit) error {
-		list = append(list, Texts(t, c)...)
+		list = append(list, EntryTexts(t, c)...)
 		return nil
 	})
 	if err != nil {
@@ -71,8 +71,8 @@ func Contents(t *testing.T, j journal.Journal, from journal.Position) (list []st
 	return list
 }
 
-// Texts returns the entries of a commit in the form "number/section entry".
-func Texts(t *testing.T, c journal.Commit) (list []string) {
+// EntryTexts returns the entries of a commit in the form "number/section entry".
+func EntryTexts(t *testing.T, c journal.Commit) (list []string) {
 	t.Helper()
 	for _, s := range c.Sections() {
 		err := c.Entries(s, func(data []byte) error {

@@ -110,7 +110,7 @@ func (f memoryFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Allocate reserves nothing, because the reserve of 256 MiB would take memory.
+// Allocate reserves nothing, because the reserve file of 256 MiB would fill the memory.
 func (f memoryFile) Allocate(int64) error { return nil }
 
 // asNotExist converts the error of vfs for a missing file to fs.ErrNotExist.

@@ -140,7 +140,7 @@ func (l *Listener) End() {
 	errs := []error{simulated.Apply(ctx, l.run.API, alertsOf, l.checksWith(names, func(string) *model.Alert { return nil })...)}
 	ways := l.ways(names)
 	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
-		k, _ := kind.All().Of(ways[i].Kind)
+		k, _ := kind.All().Lookup(ways[i].Kind)
 		_, err := l.run.API.Resources.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", v1.ChangeOptions{Message: "the load run is over", Yes: true})
 		errs = append(errs, err)
 	}

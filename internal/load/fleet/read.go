@@ -101,7 +101,7 @@ func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadat
 
 // list calls fn for each resource of a kind.
 func (r *reader) list(ctx context.Context, word, namespace string, fn func(*declared)) error {
-	info, _ := registry.All().Of(word)
+	info, _ := registry.All().Lookup(word)
 	return r.pages(ctx, func(after string) (string, error) {
 		page, err := r.api.Resources.List(ctx, info.KindInfo, namespace, v1.ResourceFilter{}, false, pageRows, after)
 		if err != nil {

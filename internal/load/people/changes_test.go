@@ -20,7 +20,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 	held := func(checks map[string]time.Duration) *link.Assignment {
 		h := &link.Assignment{}
 		for name, interval := range checks {
-			h.Definitions = append(h.Definitions, (&model.CheckDefinition{Definition: model.Definition{Name: name}, Interval: interval}).Seal())
+			h.Definitions = append(h.Definitions, (&model.CheckDefinition{Definition: model.Definition{Name: name}, Interval: interval}).ToDefinition())
 		}
 		return h
 	}
@@ -63,12 +63,12 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	here, away, late := &stub{here: true}, &stub{}, &stub{here: true}
 	first := &order{entry: 1, want: map[string]string{"a": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
 	c.open(first, 1)
-	c.Assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
+	c.Assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).ToDefinition()}}, 2)
 	c.answer(first, 3)
 	second := &order{entry: 2, want: map[string]string{"a": "", "b": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, late: {}}}
 	c.open(second, 4)
 	c.answer(second, 5)
-	c.Assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
+	c.Assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).ToDefinition()}}, 6)
 	c.close()
 	want := []observe.Intent{{Entry: 1, Answered: 3, Agents: 3, Held: []int64{2, 6}}, {Entry: 2, Answered: 5, Agents: 2, Held: []int64{6}, Never: 1}}
 	if got := r.changes; !reflect.DeepEqual(got, want) {

@@ -75,7 +75,7 @@ func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			windows, opened, open := program.New(0), 0, false
+			windows, opened, open := program.NewWindows(0), 0, false
 			for tick := range uint64(1200) {
 				at := int64(time.Duration(tick) * time.Second)
 				program.Add(windows, i, item.Sample{At: at, Value: p.Value(c, node, i, tick)})

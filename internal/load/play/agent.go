@@ -143,7 +143,7 @@ func (a *agent) listen(ctx context.Context, readers *sync.WaitGroup, s Session) 
 // again handles the end of a session, waits if the server asked for a pause, and opens the next session.
 func (a *agent) again(ctx context.Context, readers *sync.WaitGroup, err error) {
 	a.left(ctx, err)
-	var leaving *link.LeavingError
+	var leaving *link.ServerStoppingError
 	if errors.As(err, &leaving) {
 		pause.For(ctx, leaving.Retry)
 	}

@@ -141,7 +141,7 @@ func (f *Fleet) populate() error {
 	for i := range dialers {
 		dialers[i] = f.dialer(i)
 	}
-	shared := link.NewShared()
+	shared := link.NewBufferPools()
 	f.seats = make([]*agent, len(f.cfg.Members))
 	for i, m := range f.cfg.Members {
 		class := f.classes[m.Class]

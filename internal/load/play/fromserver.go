@@ -106,7 +106,7 @@ func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	now := time.Duration(a.fleet.Now())
 	a.mu.Lock()
-	if !a.pace.Slow(now) {
+	if !a.pace.IsSlowed(now) {
 		a.fleet.slowed.Add(1)
 	}
 	a.pace.ApplyBackPressure(now, m, rand.Float64())

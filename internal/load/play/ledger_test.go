@@ -238,7 +238,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	r.Deal()
 	held := &link.Assignment{}
 	for c := range modelChecks {
-		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: fmt.Sprintf("load-%03d", c)}}).Seal())
+		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: fmt.Sprintf("load-%03d", c)}}).ToDefinition())
 	}
 	for i, a := range r.agents {
 		a.node = model.NodeID(100 + i)

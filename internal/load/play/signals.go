@@ -90,7 +90,7 @@ func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	}
 	a.spooled += len(f.signals) - before
 	full := len(f.each)+mostWrong >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
-	return full || !a.pace.Slow(time.Duration(intended)) || intended >= a.due(f), began
+	return full || !a.pace.IsSlowed(time.Duration(intended)) || intended >= a.due(f), began
 }
 
 // mostWrong bounds the wrong signals beside one.

@@ -212,7 +212,7 @@ func (a *agent) add(what task, intended, at int64) (leaves, began bool) {
 	a.spooled += len(f.signals) - before
 	full := len(f.each)+1 >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
 	early := changed || a.class.perFrame > 0 && len(f.each) >= a.class.perFrame
-	switch slow := a.pace.Slow(time.Duration(at)); {
+	switch slow := a.pace.IsSlowed(time.Duration(at)); {
 	case full, early && !slow:
 		return true, began
 	case slow: // another Slow since may have named an earlier time
@@ -256,7 +256,7 @@ func (a *agent) fill(intended int64, unit report.Unit, linger int64) (f *frame, 
 		return a.filling, false
 	}
 	f = a.fleet.frames.Get().(*frame)
-	f.reset(a.ledger.sent+1, int64(a.pace.Due(time.Duration(intended), time.Duration(linger))))
+	f.reset(a.ledger.sent+1, int64(a.pace.SendTime(time.Duration(intended), time.Duration(linger))))
 	f.class, f.unit, f.linger = a.class.number, unit, linger
 	a.filling = f
 	return f, true
@@ -264,7 +264,7 @@ func (a *agent) fill(intended int64, unit report.Unit, linger int64) (f *frame, 
 
 // due returns the time at which the open frame must leave. Caller holds the lock.
 func (a *agent) due(f *frame) int64 {
-	return int64(a.pace.Due(time.Duration(f.each[0].intended), time.Duration(f.linger)))
+	return int64(a.pace.SendTime(time.Duration(f.each[0].intended), time.Duration(f.linger)))
 }
 
 // leave closes the open frame and sends it. Caller holds the lock.

@@ -99,7 +99,7 @@ func TestTheJournalIsTheRecording(t *testing.T) {
 				var entries []journal.Entry
 				for range 1 + random.IntN(4) {
 					node := model.NodeID(1000 + random.IntN(12))
-					entries = append(entries, journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 3}})})
+					entries = append(entries, journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentRecord{Revision: 3}})})
 					if len(sent) > 0 && random.IntN(8) == 0 {
 						entries = append(entries, sent[random.IntN(len(sent))])
 						continue

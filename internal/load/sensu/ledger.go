@@ -22,7 +22,7 @@ type Entry struct {
 
 // take records a request, and reports whether to answer it. An agent runs a check at most once for each second of
 // issue.
-func (e *Entry) take(r *sensuwire.Request, rest bool) bool {
+func (e *Entry) take(r *sensuwire.ReceivedRequest, rest bool) bool {
 	e.Requests++
 	if rest || r.Issued <= e.Issued {
 		e.Dropped++

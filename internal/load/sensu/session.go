@@ -170,7 +170,7 @@ func (s *session) ping() {
 
 // answer answers a request with the result of the check. It calls Answered without the lock, because that may ask the
 // agent for its state.
-func (s *session) answer(r *sensuwire.Request) error {
+func (s *session) answer(r *sensuwire.ReceivedRequest) error {
 	due := time.Now()
 	sent, err := s.reply(r)
 	if sent && s.agent.o.Answered != nil {
@@ -180,7 +180,7 @@ func (s *session) answer(r *sensuwire.Request) error {
 }
 
 // reply sends the result of a check.
-func (s *session) reply(r *sensuwire.Request) (sent bool, err error) {
+func (s *session) reply(r *sensuwire.ReceivedRequest) (sent bool, err error) {
 	a := s.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()

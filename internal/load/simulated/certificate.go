@@ -40,7 +40,7 @@ func CertificateOf(authority *pki.Authority, uid uuid.UUID) (c tls.Certificate, 
 	if err != nil {
 		return c, fmt.Errorf("make the request of a simulated node: %w", err)
 	}
-	text, err := authority.IssueNode(csr, uid)
+	text, err := authority.IssueNodeCertificate(csr, uid)
 	if err != nil {
 		return c, err
 	}

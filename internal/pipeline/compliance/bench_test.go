@@ -32,8 +32,8 @@ func BenchmarkUnchangedRun(b *testing.B) {
 	b.Run("signed", func(b *testing.B) { benchmarkRun(b, 1100, true, false) })
 }
 
-// BenchmarkChangedRun measures applying a signed run in which every component has changed, with its history. The run
-// has 1,100 or 11 components.
+// BenchmarkChangedRun measures applying a signed run in which all components have changed. The run has 1,100 or
+// 11 components.
 func BenchmarkChangedRun(b *testing.B) {
 	for _, components := range []int{1100, 11} {
 		b.Run(fmt.Sprint(components), func(b *testing.B) { benchmarkRun(b, components, true, true) })
@@ -49,7 +49,7 @@ func benchmarkRun(b *testing.B, components int, signed, changed bool) {
 	for i := range definition.Components {
 		definition.Components[i].Name = fmt.Sprint("component ", i)
 	}
-	sealed := definition.Seal()
+	sealed := definition.ToDefinition()
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -155,7 +155,7 @@ type simulatedNode struct {
 	ran          [96]byte
 }
 
-// directive returns the unit of one of the 96 directives of a node.
+// directive returns the unit id of one of the 96 directives of a node.
 func (f *simulatedFleet) directive(node, k int) model.DefinitionID {
 	return model.DefinitionID(1000 + (node*7+k*11)%325)
 }
@@ -208,7 +208,7 @@ func BenchmarkFleet(b *testing.B) {
 		for i := range d.Components {
 			d.Components[i].Name = fmt.Sprint("component ", i)
 		}
-		definitions[d.ID] = d.Seal()
+		definitions[d.ID] = d.ToDefinition()
 	}
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -38,7 +38,7 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	default:
 		return nil
 	}
-	return c.Seal()
+	return c.ToDefinition()
 }
 
 // testView has a compliance view and an event view on one shard. It also has the commits that the views have applied.
@@ -95,15 +95,15 @@ func report(statuses ...policy.Status) wire.Report {
 	return wire.Report{Components: uint32(len(statuses)), Codes: codes, DurationMs: 3}
 }
 
-// last formats the last run of each directive on node 7 as text.
-func (v *testView) last() string {
+// lastRunsText formats the last run of each directive on node 7 as text.
+func (v *testView) lastRunsText() string {
 	var parts []string
 	for _, r := range v.Runs(7) {
 		text := fmt.Sprintf("%d:", r.Definition)
 		for i := range r.Components {
 			text += " " + r.Codes.At(i).String()
 		}
-		parts = append(parts, text+r.Ended())
+		parts = append(parts, text+r.EarlyEndReason())
 	}
 	return strings.Join(parts, "; ")
 }
@@ -114,8 +114,8 @@ func TestWaivedComponentIsNoProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
 	v.report(t, 5, wire.Live, 0, report(policy.Waived, policy.Compliant, policy.NotApplicable))
-	if _, ok := v.events.Get(7, source); ok || v.last() != "5: waived compliant not applicable" {
-		t.Errorf("a waived component made an event, or %s", v.last())
+	if _, ok := v.events.Get(7, source); ok || v.lastRunsText() != "5: waived compliant not applicable" {
+		t.Errorf("a waived component made an event, or %s", v.lastRunsText())
 	}
 	v.report(t, 5, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Waived))
 	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "1 of 3 components compliant, 1 waived; root login: non-compliant" {
@@ -142,7 +142,7 @@ func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "3 of 3 components compliant, 1 unexpected; unexpected: Other x: surprise" {
 		t.Errorf("event %+v", s)
 	}
-	if list := wire.Unexpected(v.Runs(7)[0].Exceptions(), 3); len(list) != 1 {
+	if list := wire.UnexpectedComponents(v.Runs(7)[0].Exceptions(), 3); len(list) != 1 {
 		t.Errorf("the run has the unexpected components %+v", list)
 	}
 	v.report(t, 5, wire.Live, 0, report(policy.Compliant, policy.Compliant, policy.Compliant))
@@ -151,9 +151,9 @@ func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	}
 }
 
-// TestBlocksDecideTheProblem marks a component as not counted for problems, and expects no problem from the component.
-// The event counts the others by the mode of their block.
-func TestBlocksDecideTheProblem(t *testing.T) {
+// TestUncountedComponentIsNoProblem excludes a component of a block from problems, and expects no problem if
+// the component fails. The event counts the others by the mode of their block.
+func TestUncountedComponentIsNoProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
 	v.report(t, 9, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Compliant))
@@ -166,9 +166,9 @@ func TestBlocksDecideTheProblem(t *testing.T) {
 	}
 }
 
-// TestEventGoesAfterItsRetention expects the view to delete a directive's event after seven days of compliance. A
-// later run that is not compliant makes a new event.
-func TestEventGoesAfterItsRetention(t *testing.T) {
+// TestCompliantEventIsDeletedAfterRetention expects the view to delete a directive's event after seven days of
+// compliance. A later run that is not compliant makes a new event.
+func TestCompliantEventIsDeletedAfterRetention(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
 	good, bad := report(policy.Compliant, policy.Compliant, policy.Compliant), report(policy.NonCompliant, policy.Compliant, policy.Compliant)
@@ -182,8 +182,8 @@ func TestEventGoesAfterItsRetention(t *testing.T) {
 		t.Fatalf("event %+v, %v, before its retention has passed", s, ok)
 	}
 	v.report(t, 5, wire.Live, 0, good)
-	if s, ok := v.events.Get(7, source); ok || v.last() != "5: compliant compliant compliant" {
-		t.Fatalf("event %+v is left after its retention, or the last run %s is not", s, v.last())
+	if s, ok := v.events.Get(7, source); ok || v.lastRunsText() != "5: compliant compliant compliant" {
+		t.Fatalf("event %+v is left after its retention, or the last run %s is not", s, v.lastRunsText())
 	}
 	v.report(t, 5, wire.Live, 0, bad)
 	if s, _ := v.events.Get(7, source); s.Problem == nil || len(v.transitions) != 6 { // two for each change
@@ -191,9 +191,9 @@ func TestEventGoesAfterItsRetention(t *testing.T) {
 	}
 }
 
-// TestGraceDelaysTheProblem reports failures within the grace period of a directive, and expects no problem. The first
+// TestGracePeriodDelaysProblem reports failures within the grace period of a directive, and expects no problem. The first
 // run after the period opens a problem. An open problem of the definition before stays open.
-func TestGraceDelaysTheProblem(t *testing.T) {
+func TestGracePeriodDelaysProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
 	run := func(definition model.DefinitionID, held time.Duration, want string, statuses ...policy.Status) {
@@ -205,8 +205,8 @@ func TestGraceDelaysTheProblem(t *testing.T) {
 		if s, ok := v.events.Get(7, source); ok {
 			got = s.Status.String()
 		}
-		if got != want || !strings.HasPrefix(v.last(), fmt.Sprint(definition, ": ", statuses[0])) {
-			t.Errorf("held for %s: event %s, want %s; runs %s", held, got, want, v.last())
+		if got != want || !strings.HasPrefix(v.lastRunsText(), fmt.Sprint(definition, ": ", statuses[0])) {
+			t.Errorf("held for %s: event %s, want %s; runs %s", held, got, want, v.lastRunsText())
 		}
 	}
 	bad, good := policy.NonCompliant, policy.Compliant
@@ -240,7 +240,7 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	}
 	run := func(want string) {
 		t.Helper()
-		if got := v.last(); got != want {
+		if got := v.lastRunsText(); got != want {
 			t.Errorf("commit %d: runs %q, want %q", v.number, got, want)
 		}
 	}
@@ -306,17 +306,17 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	if definitions := v.Definitions(); !definitions[6] || !definitions[7] || len(definitions) != 2 {
 		t.Errorf("named definitions %v", definitions)
 	}
-	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{Check: 1000}}))
+	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetRecord{Check: 1000}}))
 	state("none")
 	run("7: non-compliant compliant compliant")
-	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{Deleted: true}}))
+	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetRecord{Deleted: true}}))
 	run("")
 }
 
 // goldenRun returns a test run with a value in each field, for the golden file.
 func goldenRun() *Run {
 	return &Run{Unit: 1000, Definition: 5, Executed: 1e18, Received: 1e18 + 7, Changed: 1e18 - 9, DurationMs: 12, Enforced: true, Components: 3, Codes: policy.Codes{0x53, 0x04},
-		notes: &runNotes{[]wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, "the run took too long"}}
+		notes: &runTexts{[]wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, "the run took too long"}}
 }
 
 // TestSnapshotMatchesGoldenFile encodes a run, and compares the bytes with a golden file.

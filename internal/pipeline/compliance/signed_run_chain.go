@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Chain is the server's copy of the newest entry in a node's chain of signed runs.
+// Chain is the newest entry of a node's chain of signed runs, as stored on the server.
 type Chain struct {
 	policy.ChainEnd
 	Stream      wire.StreamID // of the last run
@@ -55,7 +55,7 @@ func (c *Chain) setCertificate(der []byte) {
 	}
 }
 
-// Chain returns the server's copy of the chain of a node's signed runs. Its Number is zero if none came.
+// Chain returns the newest entry of a node's chain of signed runs. Its Number is zero if none came.
 func (v *View) Chain(node model.NodeID) (c Chain) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -70,9 +70,10 @@ func (v *View) Chain(node model.NodeID) (c Chain) {
 	return c
 }
 
-// follow checks whether a signed run continues its node's chain of runs, and returns the reason if not. late says that
-// it is a run of before the chain's end, which adds nothing: it waited in the backlog, or somebody sent it again.
-func (c *Chain) follow(r *wire.SignedRun, stream wire.StreamID) (broken policy.ChainBreak, late bool) {
+// checkContinuation checks whether a signed run continues its node's chain of runs, and returns the reason if
+// not. late says that it is a run of before the chain's end, which adds nothing: it waited in the backlog, or
+// somebody sent it again.
+func (c *Chain) checkContinuation(r *wire.SignedRun, stream wire.StreamID) (broken policy.ChainBreak, late bool) {
 	switch {
 	case c.Number == 0:
 		return policy.ChainFirst, false
@@ -109,14 +110,14 @@ func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy
 		c = &Chain{}
 		w.p.chains[n] = c
 	}
-	broken, late := c.follow(s, stream)
+	broken, late := c.checkContinuation(s, stream)
 	if late || s.UnixMs > maxUnixMs {
 		return false
 	}
 	newKey := len(s.Certificate) > 0 && sha256.Sum256(s.Certificate) != c.Certificate
 	node := w.p.Node(n).ID
 	if broken != policy.ChainContinues || newKey || s.UnixMs/dayMs != c.UnixMs/dayMs {
-		if wrong := !w.keepSignature(node, c); wrong && broken == policy.ChainContinues {
+		if wrong := !w.storeSignature(node, c); wrong && broken == policy.ChainContinues {
 			broken = policy.ChainSignature
 		}
 	}
@@ -134,7 +135,7 @@ func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy
 	}
 	if broken != policy.ChainContinues {
 		c.Broken, c.FirstRunEnd, c.Link = broken, s.UnixMs, s.Previous
-		w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{
+		w.addEntry(compliancelog.Change{Seal: &compliancelog.ChainEntry{
 			Node: node, At: w.Received / int64(time.Millisecond), ChainStart: broken, Number: s.Number, UnixMs: s.UnixMs, Link: c.Link,
 		}})
 	}
@@ -145,9 +146,9 @@ func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy
 	return !s.Equal
 }
 
-// keepSignature verifies the newest signature of a node's chain of runs and stores the signature in history. It
+// storeSignature verifies the newest signature of a node's chain of runs and stores the signature in history. It
 // returns false if the signature is wrong, and true if the chain is new.
-func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
+func (w *complianceApplier) storeSignature(node model.NodeID, c *Chain) bool {
 	if c.Number == 0 {
 		return true
 	}
@@ -165,18 +166,18 @@ func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 	if age := at - int64(c.UnixMs); age > 0 && age < int64(dayMs) {
 		at += minuteMs - 1 - (age-1)%minuteMs
 	}
-	w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{
+	w.addEntry(compliancelog.Change{Seal: &compliancelog.ChainEntry{
 		Node: node, At: at, Number: c.Number, UnixMs: c.UnixMs, Assignment: c.Assignment, Certificate: c.Certificate, Signature: c.Signature,
 	}})
 	return true
 }
 
-// chainSeals returns the newest signature of each node's chain of runs, for a checkpoint of history. The checkpoint is
+// chainSignatures returns the newest signature of each node's chain of runs, for a checkpoint of history. The checkpoint is
 // at a time in Unix ms.
-func (p *partition) chainSeals(at int64) (seals []compliancelog.Seal) {
-	for _, n := range p.Order() {
+func (p *partition) chainSignatures(at int64) (seals []compliancelog.ChainEntry) {
+	for _, n := range p.SortedNodes() {
 		if c := p.chains[n]; c != nil && c.Number > 0 {
-			seals = append(seals, compliancelog.Seal{Node: p.Node(n).ID, At: at, ChainStart: policy.ChainCheckpoint, Number: c.Number, UnixMs: c.UnixMs, Link: c.Link})
+			seals = append(seals, compliancelog.ChainEntry{Node: p.Node(n).ID, At: at, ChainStart: policy.ChainCheckpoint, Number: c.Number, UnixMs: c.UnixMs, Link: c.Link})
 		}
 	}
 	return seals

@@ -85,16 +85,16 @@ func newChainServer(t *testing.T) *chainServer {
 // nowMs returns the time of the test's next commit in milliseconds since 1970.
 func (s *chainServer) nowMs() uint64 { return 1e12 + (s.number+1)*uint64(time.Minute/time.Millisecond) }
 
-// run makes a signed run that arrives in the next commit.
-func (s *chainServer) run(t *testing.T, statuses ...policy.Status) {
+// nextSignedRun makes a signed run that arrives in the next commit.
+func (s *chainServer) nextSignedRun(t *testing.T, statuses ...policy.Status) {
 	t.Helper()
 	r := report(statuses...)
 	s.agent.sign(t, 5, s.nowMs(), &r)
 	s.testView.report(t, 5, wire.Live, 0, r)
 }
 
-// day moves the clock of the test one day ahead.
-func (s *chainServer) day() { s.number += 24 * 60 }
+// advanceDay moves the clock of the test one day ahead.
+func (s *chainServer) advanceDay() { s.number += 24 * 60 }
 
 // entries returns the history entries as text, and expects a right signature after each group of entries.
 func (s *chainServer) entries(t *testing.T) string {
@@ -131,120 +131,120 @@ var (
 	bad  = []policy.Status{policy.NonCompliant, policy.Compliant, policy.Compliant}
 )
 
-// TestChainsBreakForReasons breaks the chain of signed runs in many ways, and expects each reason in the compliance
-// history. History also keeps the right signatures.
-func TestChainsBreakForReasons(t *testing.T) {
+// TestChainBreaksAreRecorded breaks the chain of signed runs in many ways, and expects each reason in the
+// compliance history. History also keeps the right signatures.
+func TestChainBreaksAreRecorded(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(t *testing.T, s *chainServer)
 		want string
 	}{
 		"one signature a day, none for equal runs": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
-			s.run(t, good...)
-			s.run(t, bad...)
-			s.day()
-			s.run(t, bad...)
-			s.run(t, bad...)
-			s.day()
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
+			s.nextSignedRun(t, good...)
+			s.nextSignedRun(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, bad...)
+			s.nextSignedRun(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, good...)
 		}, "begin at 1: first signed run, run, run, signature of 3, signature of 5, run"},
 		"renewed certificate": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			key := s.agent.key
 			s.agent.changeKey(t)
 			template := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour)}
 			s.agent.key, s.agent.der = key, testenv.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, signature of 1, run"},
 		"new key": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			s.agent.changeKey(t)
 			s.keys = append(s.keys, &s.agent.key.PublicKey)
-			s.run(t, bad...)
-			s.day()
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, signature of 1, begin at 2: the key of the node changed, run, signature of 2"},
 		"wrong key": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			s.agent.key = testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t) // and the old certificate
-			s.run(t, bad...)
-			s.day()
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, run, begin at 3: the signature of the runs before it was wrong"},
 		"changed run": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			r := report(bad...)
 			s.agent.sign(t, 5, s.nowMs(), &r)
 			r.Codes = report(good...).Codes // after the signature
 			s.testView.report(t, 5, wire.Live, 0, r)
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 		}, "begin at 1: first signed run, run, run, begin at 3: does not follow the run before it: older state, or two machines with one identity, run"},
 		"lost run": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			lost := report(bad...)
 			s.agent.sign(t, 5, s.nowMs(), &lost)
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, signature of 1, begin at 3: runs before it did not arrive, unsigned run"},
 		"empty state": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
+			s.nextSignedRun(t, good...)
 			s.agent.end, s.agent.last = policy.ChainEnd{}, map[model.DefinitionID]policy.LinkedRun{}
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 		}, "begin at 1: first signed run, run, signature of 2, begin at 1: the agent began anew with empty state, run"},
 		"restart of the agent": {func(t *testing.T, s *chainServer) {
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
 			testenv.NoError(t, s.agent.end.DecodePosition(s.agent.end.AppendPosition(nil)))
 			s.agent.last = map[model.DefinitionID]policy.LinkedRun{}
-			s.run(t, bad...)
-			s.day()
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, run, signature of 2"},
 		"an hour of clock skew": {func(t *testing.T, s *chainServer) {
 			s.agent.skewMs = uint64(time.Hour / time.Millisecond)
-			s.run(t, good...)
-			s.run(t, bad...)
+			s.nextSignedRun(t, good...)
+			s.nextSignedRun(t, bad...)
 			s.agent.skewMs = 0
-			s.run(t, good...)
-			s.day()
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
+			s.advanceDay()
+			s.nextSignedRun(t, good...)
 		}, "begin at 1: first signed run, run, run, run, signature of 3"},
 		"replayed run": {func(t *testing.T, s *chainServer) {
 			r := report(good...)
 			s.agent.sign(t, 5, s.nowMs(), &r)
 			s.testView.report(t, 5, wire.Live, 0, r)
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
 			s.testView.report(t, 5, wire.Live, 0, r) // compliant again?
-			s.run(t, bad...)
-			s.day()
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, run, unsigned run, unsigned run, signature of 3"},
 		"backlog behind live runs": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			late := report(bad...)
 			s.agent.sign(t, 5, s.nowMs(), &late)
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
 			s.testView.report(t, 5, wire.Backlog, 90*time.Second, late)
-			s.run(t, good...)
-			s.day()
-			s.run(t, good...)
+			s.nextSignedRun(t, good...)
+			s.advanceDay()
+			s.nextSignedRun(t, good...)
 		}, "begin at 1: first signed run, run, signature of 1, begin at 3: runs before it did not arrive, run, signature of 4"},
 		"unsigned": {func(t *testing.T, s *chainServer) {
 			s.testView.report(t, 5, wire.Live, 0, report(good...))
 			s.testView.report(t, 5, wire.Live, 0, report(bad...))
 		}, "unsigned run, unsigned run"},
 		"crash of the server": {func(t *testing.T, s *chainServer) {
-			s.run(t, good...)
-			s.run(t, bad...)
+			s.nextSignedRun(t, good...)
+			s.nextSignedRun(t, bad...)
 			s.snapshot, s.at = s.events.Snapshot(7, nil)
 			testenv.NoError(t, s.FlushHistory(t.Context(), 7, s.at))
-			s.day()
-			s.run(t, good...)
+			s.advanceDay()
+			s.nextSignedRun(t, good...)
 			testenv.NoError(t, s.store.Flush(t.Context()))
-			s.run(t, bad...)
+			s.nextSignedRun(t, bad...)
 			testenv.NoError(t, s.store.Close())
 			s.open(t, s.commits)
-			s.day()
-			s.run(t, bad...)
+			s.advanceDay()
+			s.nextSignedRun(t, bad...)
 		}, "begin at 1: first signed run, run, run, signature of 2, run, run, signature of 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,19 +258,19 @@ func TestChainsBreakForReasons(t *testing.T) {
 	}
 }
 
-// TestServerOfADayAgoBreaksTheChain restores a server from a day-old copy, and expects each node's chain of runs to
-// start anew. The agent goes on signing. The new chain records the reason.
-func TestServerOfADayAgoBreaksTheChain(t *testing.T) {
+// TestRestoredServerRestartsChains restores a server from a day-old backup, and expects each node's chain of
+// runs to start again. The agent goes on signing. The new chain records the reason.
+func TestRestoredServerRestartsChains(t *testing.T) {
 	s := newChainServer(t)
-	s.run(t, good...)
+	s.nextSignedRun(t, good...)
 	s.snapshot, s.at = s.events.Snapshot(7, nil)
 	testenv.NoError(t, s.FlushHistory(t.Context(), 7, s.at))
 	testenv.NoError(t, s.store.Close())
 	copied, history := slices.Clone(s.commits), testenv.Value(os.ReadFile(s.path))(t)
 	s.open(t, copied)
-	s.run(t, bad...)
-	s.day()
-	s.run(t, bad...)
+	s.nextSignedRun(t, bad...)
+	s.advanceDay()
+	s.nextSignedRun(t, bad...)
 	testenv.NoError(t, s.store.Close())
 	agent := s.agent
 	now := s.number
@@ -278,9 +278,9 @@ func TestServerOfADayAgoBreaksTheChain(t *testing.T) {
 	testenv.NoError(t, os.WriteFile(s.path, history, 0o600))
 	s.open(t, copied)
 	s.agent, s.number = agent, now
-	s.run(t, good...)
-	s.day()
-	s.run(t, good...)
+	s.nextSignedRun(t, good...)
+	s.advanceDay()
+	s.nextSignedRun(t, good...)
 	if got, want := s.Chain(7), policy.ChainMissing; got.Broken != want || got.Number != 5 {
 		t.Errorf("the chain is at %d, broken by %q", got.Number, got.Broken)
 	}
@@ -293,8 +293,8 @@ func TestServerOfADayAgoBreaksTheChain(t *testing.T) {
 // TestChainsAreInSnapshots saves and restores chains of signed runs, and expects the same bytes in the next snapshot.
 func TestChainsAreInSnapshots(t *testing.T) {
 	s := newChainServer(t)
-	s.run(t, good...)
-	s.run(t, bad...)
+	s.nextSignedRun(t, good...)
+	s.nextSignedRun(t, bad...)
 	snapshot, at := s.events.Snapshot(7, nil)
 	s.snapshot, s.at = snapshot, at
 	chain := s.Chain(7)

@@ -15,19 +15,19 @@ import (
 // encode encodes the runs of a partition and appends the bytes to a snapshot.
 func (p *partition) encode(b []byte) []byte {
 	count := 0
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		count += len(p.nodes[n])
 	}
 	b = binary.LittleEndian.AppendUint64(b, p.changed.Log)
 	b = binary.AppendUvarint(b, p.changed.Number)
 	b = binary.AppendUvarint(b, uint64(count))
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		for i := range p.nodes[n] {
 			b = binary.AppendUvarint(b, uint64(p.Node(n).ID))
 			b = p.nodes[n][i].append(b)
 		}
 	}
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		b = p.chains[n].append(b)
 	}
 	return b
@@ -44,7 +44,7 @@ func (r *Run) append(b []byte) []byte {
 	b = shard.AppendBool(b, r.Enforced)
 	b = binary.AppendUvarint(b, uint64(r.Components))
 	b = append(b, r.Codes...)
-	b = shard.AppendText(b, r.Ended())
+	b = shard.AppendText(b, r.EarlyEndReason())
 	b = binary.AppendUvarint(b, uint64(len(r.Exceptions())))
 	for _, e := range r.Exceptions() {
 		b = binary.AppendUvarint(b, uint64(e.Position))
@@ -73,7 +73,7 @@ func (p *partition) decode(d *shard.Decoder) {
 		}
 		p.nodes[n] = append(p.nodes[n], r)
 	}
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		p.chains[n] = decodeChain(d)
 	}
 }
@@ -100,6 +100,6 @@ func decodeRun(d *shard.Decoder) (r Run) {
 	for range d.Count() {
 		exceptions = append(exceptions, wire.ReportException{Position: d.Uint32(), Message: string(d.Bytes())})
 	}
-	r.SetNotes(exceptions, ended)
+	r.SetTexts(exceptions, ended)
 	return r
 }

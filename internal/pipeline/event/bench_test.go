@@ -75,7 +75,7 @@ func (f *benchFleet) nextCommit() *testCommit {
 func (f *benchFleet) beginSessions() *testCommit {
 	c := f.nextCommit()
 	for n := 1; n <= f.nodes; n++ {
-		c.addRecord(testSection(model.NodeID(n)), &wire.Record{Kind: wire.RecordSession, Node: model.NodeID(n), Session: &wire.SessionMark{
+		c.addRecord(testSection(model.NodeID(n)), &wire.Record{Kind: wire.RecordSession, Node: model.NodeID(n), Session: &wire.SessionRecord{
 			Session: 1, Start: true, Namespace: model.NamespaceID(1 + n%7), TimeoutMs: 3_600_000}})
 	}
 	return c
@@ -254,7 +254,7 @@ func BenchmarkList(b *testing.B) {
 		if n == 1 {
 			ns = alone
 		}
-		rare.addRecord(testSection(fleetNodes+n), &wire.Record{Kind: wire.RecordSession, Node: fleetNodes + n, Session: &wire.SessionMark{
+		rare.addRecord(testSection(fleetNodes+n), &wire.Record{Kind: wire.RecordSession, Node: fleetNodes + n, Session: &wire.SessionRecord{
 			Session: 1, Start: true, Namespace: ns, TimeoutMs: 3_600_000}})
 	}
 	v.applyCommitInline(b, rare)

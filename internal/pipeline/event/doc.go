@@ -12,6 +12,6 @@
 // then the mutexes of the index of places and of a watcher. Emit and Query.Match are called
 // without a lock.
 //
-// Start reading at view.go (the view on its shard), then apply.go (one result, top to
-// bottom), status.go (the next status), keepalive_ttl.go (keepalives and TTLs) and list.go (queries).
+// Start reading at event_reducer.go (the view on its shard), then apply_results.go (one result, top to
+// bottom), event_status.go (the next status), keepalive_ttl.go (keepalives and TTLs) and event_list.go (queries).
 package event

@@ -94,8 +94,8 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	})
 }
 
-// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs with different numbers or words, and expects only words
-// to count
+// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs with different numbers or words, and expects
+// equality if only numbers differ.
 func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -110,8 +110,8 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	}
 }
 
-// TestEventsWithPipelinesReachPipelines expects each result of a check with pipelines to emit the event once. Expired
-// deadlines and actions also emit the event. A replay emits equal events.
+// TestEventsWithPipelinesReachPipelines applies results of a check with pipelines, and expects one emitted
+// event per result. Expired deadlines and actions also emit the event. A replay emits equal events.
 func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	definitions := map[model.DefinitionID]*model.CheckDefinition{
 		10: {Definition: model.Definition{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
@@ -135,7 +135,7 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 			wire.ResultSignal(wire.Signal{Definition: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
 	}
 	at += 2 * time.Minute
-	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 1}})
+	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentRecord{Revision: 1}})
 	next().addRecord(testSection(5), &wire.Record{
 		Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"},
 	})
@@ -181,8 +181,8 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestValuesWithoutCheckReachPipelines sends values without a check, and expects pipelines to get the values addressed
-// to pipelines. Other values go to no pipeline.
+// TestValuesWithoutCheckReachPipelines sends values without a check, and expects each pipeline to get the
+// values that name the pipeline. Other values go to no pipeline.
 func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
@@ -192,7 +192,7 @@ func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	for i, extra := range [][]byte{alone, named, named} {
 		c := newCommit(uint64(i+1), time.Duration(i)*time.Second, 0)
 		c.addBatch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
-			wire.ResultSignal(wire.Signal{Definition: model.BuiltinDefinition(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
+			wire.ResultSignal(wire.Signal{Definition: model.BuiltinDefinitionID(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
 		v.apply(c)
 	}
 	var observed int
@@ -215,15 +215,15 @@ func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 // transition.
 func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	mark := func(node model.NodeID, begun, clean bool) *wire.Record {
-		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Start: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
+		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionRecord{Start: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
 	}
 	first, late, later, back := newCommit(1, 0, 0), newCommit(2, 31*time.Second, 0), newCommit(3, 62*time.Second, 0), newCommit(4, 70*time.Second, 0)
 	for _, node := range []model.NodeID{5, 5 + model.Partitions} { // of one partition
 		first.addRecord(testSection(5), mark(node, true, false))
 		back.addRecord(testSection(5), mark(node, true, false))
 	}
-	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 1}})
-	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 2}})
+	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentRecord{Revision: 1}})
+	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentRecord{Revision: 2}})
 	v := startView(t, viewOptions{Workers: 2}, nil)
 	v.apply(first, late, later, back)
 	var observed []Transition
@@ -257,7 +257,7 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestSlotSizeIsBounded limits the size of the struct for one event, because a server has millions
+// TestSlotSizeIsBounded compares the size of the struct for one stored event with a limit.
 func TestSlotSizeIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(stateSlot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)

@@ -134,7 +134,7 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 	states := 0
 	counts := map[model.NamespaceID]*Counts{}
 	nodes := map[model.NamespaceID][]uint32{}
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		ns := p.Node(n).Namespace
 		r := counts[ns]
 		if r == nil {
@@ -189,8 +189,8 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 		}
 	}
 	for ns, want := range nodes {
-		if !slices.Equal(p.NodesOf(ns), want) {
-			t.Fatalf("namespace %d has the nodes %v, want %v", ns, p.NodesOf(ns), want)
+		if !slices.Equal(p.NamespaceNodes(ns), want) {
+			t.Fatalf("namespace %d has the nodes %v, want %v", ns, p.NamespaceNodes(ns), want)
 		}
 	}
 }
@@ -206,6 +206,6 @@ func sealedDefinitions(checks func(model.DefinitionID) *model.CheckDefinition) f
 			return nil
 		}
 		own := *c
-		return own.Seal()
+		return own.ToDefinition()
 	}
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Life updates a node's keepalive event when the node's session or keepalive changes. It also handles TTLs that waited
-// for the node. Invariant: a node has that event exactly while Node.Keepalive is not KeepaliveNone.
-func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
+// ApplyLivenessChange updates a node's keepalive event when the session or keepalive state of the node changes.
+// It also handles TTLs that waited for the node. Invariant: a node has that event exactly while Node.Keepalive
+// is not KeepaliveNone.
+func (w *eventApplier) ApplyLivenessChange(n uint32, change shard.LivenessChange) {
 	p := w.p
 	switch change {
 	case shard.SessionBegan, shard.SessionEnded:
 		p.releaseReservations(n)
 	case shard.Registered:
-		w.emitWithoutState(Transition{Node: p.Node(n).ID, Namespace: p.Node(n).Namespace, Registered: true})
+		w.emitRegistration(Transition{Node: p.Node(n).ID, Namespace: p.Node(n).Namespace, Registered: true})
 	case shard.Heartbeat:
 		w.endHeartbeatWait(p, n)
 	case shard.BacklogDone:
@@ -31,13 +32,13 @@ func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 }
 
 // changeKeepalive changes the status of a node's keepalive event. It creates the event if the node has none yet.
-func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LifeChange) {
+func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LivenessChange) {
 	id, ok := p.nodes[n].find(model.KeepaliveCheck)
 	if !ok {
 		id, _ = p.addState(n, model.KeepaliveCheck, "")
 	}
 	node := p.Node(n)
-	v := statusVerdict{status: model.OK, executed: w.Received}
+	v := statusUpdate{status: model.OK, executed: w.Received}
 	switch change {
 	case shard.KeepaliveBegan, shard.KeepaliveResumed, shard.KeepaliveRepeated:
 		v.output = []byte("keepalive is received")
@@ -49,7 +50,7 @@ func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard
 		w.view.metrics.keepaliveExpired.Inc()
 		v.status, v.output, v.expired = model.Critical, w.missedKeepaliveText(node, node.Timeout), true
 	}
-	w.judgeStatus(p, id, p.slots.slot(id), w.checkOfDefinition(model.BuiltinDefinition(model.KeepaliveCheck)), v)
+	w.updateStatus(p, id, p.slots.slot(id), w.checkOfDefinition(model.BuiltinDefinitionID(model.KeepaliveCheck)), v)
 	if change == shard.KeepaliveResumed {
 		w.restartTTLs(p, n)
 	}
@@ -63,8 +64,8 @@ func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []by
 	return w.text
 }
 
-// endHeartbeatWait lets waiting TTLs expire after the node has sent a heartbeat. They expire at the end of the commit,
-// unless the commit has results of their checks.
+// endHeartbeatWait lets expired TTLs take effect after the heartbeat of the node has arrived. They expire at
+// the end of the commit, unless the commit has results of their checks.
 func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
@@ -74,7 +75,7 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	}
 }
 
-// endBacklogWait lets waiting TTLs expire after their node has sent its stored results (backlog). They expire at the
+// endBacklogWait lets expired TTLs take effect after the node has sent its stored results. They expire at the
 // end of the commit.
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
@@ -111,8 +112,8 @@ func (w *eventApplier) Expire(ids []uint32) {
 	}
 }
 
-// Period returns how long an event may go without a new result (its TTL)
-func (w *eventApplier) Period(id uint32) int64 {
+// DeadlinePeriod returns the TTL of an event, the longest time without a new result.
+func (w *eventApplier) DeadlinePeriod(id uint32) int64 {
 	if c := w.checkOfDefinition(w.p.slots.slot(id).definition); c != nil {
 		return int64(c.TTL)
 	}
@@ -151,7 +152,7 @@ func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	if c.Sensu {
 		status = model.Warning
 	}
-	w.judgeStatus(p, id, s, c, statusVerdict{status: status, executed: s.executed, output: w.text, expired: true})
+	w.updateStatus(p, id, s, c, statusUpdate{status: status, executed: s.executed, output: w.text, expired: true})
 	if c.Sensu && len(c.Pipelines) > 0 {
 		p.deadlines.Set(id, w.Listening+int64(c.TTL))
 	}
@@ -177,8 +178,8 @@ func (w *eventApplier) remainingTTL(c *model.CheckDefinition, s *stateSlot) int6
 	return max(0, end.UnixNano()+int64(c.TTL)-w.Received)
 }
 
-// Forget removes the event states of nodes or checks that no longer exist
-func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+// RemoveStates removes the event states of nodes or checks that no longer exist
+func (w *eventApplier) RemoveStates(id model.NodeID, n uint32, m *wire.ForgetRecord) {
 	p := w.p
 	p.absent.Expire(w.Received - int64(shard.TombstoneAge))
 	if m.Check == 0 {
@@ -186,7 +187,7 @@ func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 		return
 	}
 	p.absent.Set(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Deleted})
-	for _, n := range p.MarkedNodes(id, n) {
+	for _, n := range p.AffectedNodes(id, n) {
 		for at, _ := p.search(n, m.Check, ""); at < len(p.nodes[n].states) && p.nodes[n].states[at].check == m.Check; {
 			w.deleteEvent(p, p.nodes[n].states[at].slot, "the check is expected no more")
 		}
@@ -194,7 +195,7 @@ func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 }
 
 // forgetNode removes all event states of a node. An ephemeral node that is deleted, for the first time, is reported.
-func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, m *wire.ForgetMark) {
+func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, m *wire.ForgetRecord) {
 	deregistered := m.Deregistered != "" && m.Deleted && !p.Deleted(id) // a start may write a mark once more
 	if n != shard.NoNode {
 		for len(p.nodes[n].states) > 0 {
@@ -209,19 +210,19 @@ func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, 
 		return
 	}
 	left := Transition{ // it has no state any more
-		At: w.Position, Index: w.transitionIndex, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Definition: model.BuiltinDefinition(model.KeepaliveCheck),
+		At: w.Position, Index: w.transitionIndex, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Definition: model.BuiltinDefinitionID(model.KeepaliveCheck),
 		Received: w.Received, Executed: w.Received, Output: m.Reason, Deregistered: m,
 	}
 	w.transitionIndex++
 	if !w.transitionsRecorded {
 		w.transitions = append(w.transitions, left)
 	}
-	w.emitWithoutState(Transition{Node: id, Deregistered: m})
+	w.emitRegistration(Transition{Node: id, Deregistered: m})
 }
 
 // emitLastEvent reports each event of a deregistered node once more to its pipelines, as Sensu does. The status is OK,
 // without a history.
-func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.ForgetMark) {
+func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.ForgetRecord) {
 	s := p.slots.slot(id)
 	c := w.checkOfDefinition(s.definition)
 	if c == nil || len(c.Pipelines) == 0 || s.check == model.KeepaliveCheck {
@@ -235,11 +236,11 @@ func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.Forge
 	}
 }
 
-// emitWithoutState reports the registration or deregistration of a node to the handlers of Sensu events. No state
+// emitRegistration reports the registration or deregistration of a node to the handlers of Sensu events. No state
 // keeps it, as in Sensu.
-func (w *eventApplier) emitWithoutState(t Transition) {
+func (w *eventApplier) emitRegistration(t Transition) {
 	t.At, t.Partition, t.Kind, t.Index = w.Position, w.p.ID, Observed, w.observationIndex
-	t.Source, t.Definition = model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinition(model.KeepaliveCheck)
+	t.Source, t.Definition = model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinitionID(model.KeepaliveCheck)
 	t.Received, t.Executed = w.Received, w.Received
 	t.Observation = &Observation{State: State{Node: t.Node, Status: model.Warning, Received: w.Received, Executed: w.Received, Occurrences: 1}}
 	w.observationIndex++
@@ -254,9 +255,9 @@ type stateKey struct {
 	check model.CheckID
 }
 
-// suppressesState reports whether to ignore a late result because its node or check was removed. Such a result must
+// ignoresResult reports whether to ignore a late result because its node or check was removed. Such a result must
 // not create the event again.
-func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
+func (p *eventPartition) ignoresResult(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
 		return true
 	}
@@ -307,8 +308,8 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 			p.OverrideKeepalive(n, false)
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
-		resolved := statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true}
-		w.judgeStatus(p, slot, s, w.Definition(s.definition).Judgement(a.Instance), resolved)
+		resolved := statusUpdate{status: model.OK, executed: s.executed, output: w.text, byOperator: true}
+		w.updateStatus(p, slot, s, w.Definition(s.definition).EventRules(a.Instance), resolved)
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {

@@ -21,7 +21,7 @@ type testServer struct {
 	t     *testing.T
 	log   *journal.Log
 	view  *event.View
-	cycle *snapshot.Cycle
+	cycle *snapshot.PeriodicSaver
 	done  chan struct{}
 	stop  context.CancelFunc
 	acked chan error
@@ -42,7 +42,7 @@ func testCheckDefinition(id model.DefinitionID) *model.CheckDefinition {
 func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer {
 	t.Helper()
 	l := &testServer{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
-	l.view = event.New(shard.New(shard.Options{Workers: 2, Definitions: func(id model.DefinitionID) *model.Definition { return testCheckDefinition(id).Seal() }}), event.Options{})
+	l.view = event.New(shard.New(shard.Options{Workers: 2, Definitions: func(id model.DefinitionID) *model.Definition { return testCheckDefinition(id).ToDefinition() }}), event.Options{})
 	ready := make(chan struct{})
 	var err error
 	l.log, err = journal.Open("/journal", journal.Options{FS: fs, Tick: -1, Deliver: func(c journal.Commit) {
@@ -85,7 +85,7 @@ func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer 
 		t.Fatal(err)
 	}
 	close(ready)
-	l.cycle = &snapshot.Cycle{Store: store, View: l.view}
+	l.cycle = &snapshot.PeriodicSaver{Store: store, View: l.view}
 	if err := l.view.WaitApplied(ctx, l.log.Head()); err != nil {
 		t.Fatal(err)
 	}

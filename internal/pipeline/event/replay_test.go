@@ -47,7 +47,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 			check := model.CheckID(rapid.Uint32Range(1000, 1003).Draw(t, "check"))
 			switch rapid.IntRange(0, 15).Draw(t, "kind") {
 			case 0, 1:
-				c.addRecord(sec, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
+				c.addRecord(sec, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionRecord{
 					Session: rapid.Uint64Range(1, 2).Draw(t, "session"), Start: rapid.Bool().Draw(t, "begun"),
 					Clean: rapid.Bool().Draw(t, "clean"), Namespace: model.NamespaceID(rapid.Uint32Range(1, 2).Draw(t, "ns")),
 					TimeoutMs: 60_000, Backlog: rapid.Uint64Range(0, 3).Draw(t, "backlog"),
@@ -56,7 +56,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordStarted})
 				down += time.Minute
 			case 3:
-				m := &wire.ForgetMark{Check: check, Deleted: rapid.IntRange(0, 5).Draw(t, "gone") == 0}
+				m := &wire.ForgetRecord{Check: check, Deleted: rapid.IntRange(0, 5).Draw(t, "gone") == 0}
 				switch rapid.IntRange(0, 4).Draw(t, "of") {
 				case 0:
 					c.addRecord(journal.All, &wire.Record{Kind: wire.RecordForget, Forget: m})
@@ -78,7 +78,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 					Definition: model.DefinitionID(rapid.Uint32Range(10, 18).Draw(t, "definition")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
 				}})
 			case 6:
-				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: int64(number)}})
+				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentRecord{Revision: int64(number)}})
 			default:
 				key := wire.StreamKey{Stream: wire.StreamID(rapid.Uint64Range(1, 20).Draw(t, "stream")), Lane: wire.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))}
 				of := fmt.Sprint(node, key)

@@ -107,9 +107,9 @@ func TestMemoryOfTheFleet(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
-// BenchmarkDay updates two packages on each node, and measures how much the inventory history grows. It reports the
+// BenchmarkDailyUpdates updates two packages on each node, and measures how much the inventory history grows. It reports the
 // bytes in the journal, in memory and in snapshots.
-func BenchmarkDay(b *testing.B) {
+func BenchmarkDailyUpdates(b *testing.B) {
 	v := newFleetView(b)
 	heap := func() int64 {
 		runtime.GC()

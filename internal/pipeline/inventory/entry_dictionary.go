@@ -16,14 +16,14 @@ import (
 type dictionary struct {
 	mu       sync.RWMutex
 	ids      map[inventory.Entry]uint32
-	slots    []slot // by id
+	slots    []dictionaryEntry // by id
 	free     []uint32
 	sizes    map[model.NamespaceID]int // entries of all nodes
 	assigned atomic.Uint64             // ids given so far
 }
 
-// slot is one entry in the dictionary, such as a package, with the number of its uses.
-type slot struct {
+// dictionaryEntry is one entry in the dictionary, such as a package, with the number of its uses.
+type dictionaryEntry struct {
 	entry    inventory.Entry
 	hash     uint64
 	refs     uint32 // in inventories and differences
@@ -46,13 +46,13 @@ func (d *dictionary) acquireLocked(e inventory.Entry) uint32 {
 		if last := len(d.free) - 1; last >= 0 {
 			id, d.free = d.free[last], d.free[:last]
 		} else if id = uint32(len(d.slots)); id < maxIDs {
-			d.slots = append(d.slots, slot{})
+			d.slots = append(d.slots, dictionaryEntry{})
 		} else {
 			panic("BUG: more entries than the limits of namespaces allow")
 		}
 		e = inventory.Entry(strings.Clone(string(e))) // without the buffer that it was built in
 		d.ids[e] = id
-		d.slots[id] = slot{entry: e, hash: e.Hash(), assigned: d.assigned.Add(1)}
+		d.slots[id] = dictionaryEntry{entry: e, hash: e.Hash(), assigned: d.assigned.Add(1)}
 	}
 	d.slots[id].refs++
 	return id
@@ -64,7 +64,7 @@ func (d *dictionary) releaseLocked(id uint32) {
 	s := &d.slots[id]
 	if s.refs--; s.refs == 0 {
 		delete(d.ids, s.entry)
-		*s = slot{}
+		*s = dictionaryEntry{}
 		d.free = append(d.free, id)
 	}
 }

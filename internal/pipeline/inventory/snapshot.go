@@ -17,7 +17,7 @@ import (
 func (p *partition) encode(d *dictionary, b []byte) []byte {
 	var ids []uint32
 	count := 0
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		of := &p.nodes[n]
 		ids = append(ids, of.ids...)
 		for _, one := range of.history {
@@ -54,7 +54,7 @@ func (p *partition) encode(d *dictionary, b []byte) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(count))
 	var list []uint32
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		of := &p.nodes[n]
 		if of.received == 0 {
 			continue

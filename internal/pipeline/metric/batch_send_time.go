@@ -44,7 +44,7 @@ func (c *senderClock) sendTime(received int64, nowMs uint64) int64 {
 
 // sendTime estimates, by the server's clock, when an agent sent a batch. It is the receive time without the time that
 // the batch waited in front of the server. A sender without a clock has the receive time.
-func (node *nodeState) sendTime(received int64, from *shard.Arrival) int64 {
+func (node *nodeState) sendTime(received int64, from *shard.SignalOrigin) int64 {
 	if from.NowMs == 0 {
 		return received
 	}

@@ -49,9 +49,9 @@ func TestSenderClock(t *testing.T) {
 	send("after a pause of an hour", 0, 0)
 }
 
-// TestBatchesThatWaitKeepTheirOrder delays batches of values, and expects values with the times at which their agent
-// sent each batch. No trigger fails because of the values' order, also after a restart from a snapshot.
-func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
+// TestDelayedBatchesKeepSendTimes delays batches of values, and expects the values to have the send times of
+// the agent. No trigger fails because of the values' order, also after a restart from a snapshot.
+func TestDelayedBatchesKeepSendTimes(t *testing.T) {
 	v := newTestView()
 	values, nowMs := 0.0, uint64(3_600_000)
 	apply := func(number uint64, batches int) {
@@ -97,10 +97,10 @@ type lateCommit struct {
 // Received returns the receive time of the test commit.
 func (c *lateCommit) Received() int64 { return c.testCommit.Received() + int64(c.late) }
 
-// TestNodataAfterAStepOrAPause moves the server's clock or pauses the server, and expects no false alarm from the
+// TestNodataIgnoresClockChanges moves the server's clock or pauses the server, and expects no false alarm from the
 // function nodata. The problem comes one period after the last value. The view is restored from a snapshot now and
 // then.
-func TestNodataAfterAStepOrAPause(t *testing.T) {
+func TestNodataIgnoresClockChanges(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		v, late, nowMs := newTestView(), time.Duration(0), uint64(3_600_000)
 		apply := func(number uint64, entries ...[]byte) {

@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// BenchmarkCheckResult applies results of checks to the views of events and of values. The results have no
-// performance data, or five numbers with two thresholds each, or the same output of a check that declares no numbers.
+// BenchmarkCheckResult measures applying results of checks to the views of events and metrics. The results have
+// no performance data, or five numbers with two thresholds each, or the same output of a check that declares no
+// numbers.
 func BenchmarkCheckResult(b *testing.B) {
 	const checks = 20
 	perfdata := "OK - load average: 0.32, 0.41, 0.38 on db1 |"
@@ -31,7 +32,7 @@ func BenchmarkCheckResult(b *testing.B) {
 			store := openSeries(b, b.TempDir())
 			defer store.Close()
 			definitions := func(id model.DefinitionID) *model.Definition {
-				return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 30 + model.UnitID(id), Namespace: 1, Name: fmt.Sprint("check", id)}, FailAfter: 1, RecoverAfter: 1, Metrics: of.metrics}).Seal()
+				return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 30 + model.UnitID(id), Namespace: 1, Name: fmt.Sprint("check", id)}, FailAfter: 1, RecoverAfter: 1, Metrics: of.metrics}).ToDefinition()
 			}
 			views := shard.New(shard.Options{Workers: 1, Definitions: definitions})
 			event.New(views, event.Options{})

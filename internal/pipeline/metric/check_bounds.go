@@ -40,7 +40,7 @@ func (r *perfdataReader) next(value *model.Value) *model.Perfdatum {
 
 // findBounds finds the thresholds and the value range of a number in a check result. They come from its performance
 // datum and from the check. The thresholds of the check win.
-func (x *numberApplier) findBounds(check *model.CheckDefinition, value *model.Value, d *model.Perfdatum) {
+func (x *numberWriter) findBounds(check *model.CheckDefinition, value *model.Value, d *model.Perfdatum) {
 	x.bounds = x.bounds[:0]
 	if d != nil {
 		x.addPerfdataBounds(d)
@@ -60,7 +60,7 @@ func (x *numberApplier) findBounds(check *model.CheckDefinition, value *model.Va
 }
 
 // addPerfdataBounds adds the bounds in a performance datum.
-func (x *numberApplier) addPerfdataBounds(d *model.Perfdatum) {
+func (x *numberWriter) addPerfdataBounds(d *model.Perfdatum) {
 	x.setRange("_warning", d.Warn)
 	x.setRange("_critical", d.Crit)
 	x.setBound("_min", "", d.Min)
@@ -69,7 +69,7 @@ func (x *numberApplier) addPerfdataBounds(d *model.Perfdatum) {
 
 // setRange adds the two ends of a threshold that the performance data contains. An end of zero below another one is
 // not written there.
-func (x *numberApplier) setRange(suffix string, r *model.Range) {
+func (x *numberWriter) setRange(suffix string, r *model.Range) {
 	if r == nil {
 		return
 	}
@@ -85,7 +85,7 @@ func (x *numberApplier) setRange(suffix string, r *model.Range) {
 
 // setBounds adds the two ends of a threshold that the check declares. An end with tokens has its value on the agent
 // only.
-func (x *numberApplier) setBounds(suffix string, b *model.Bounds) {
+func (x *numberWriter) setBounds(suffix string, b *model.Bounds) {
 	if b == nil {
 		return
 	}
@@ -98,7 +98,7 @@ func (x *numberApplier) setBounds(suffix string, b *model.Bounds) {
 }
 
 // setBound adds one threshold as a series, or replaces an earlier threshold of the same series.
-func (x *numberApplier) setBound(suffix, label string, value float64) {
+func (x *numberWriter) setBound(suffix, label string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
 	}

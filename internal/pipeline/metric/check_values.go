@@ -16,18 +16,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// keepCheckValues adds the numbers in a result of a check, and their bounds, to the series store. They have no steps and no
-// triggers. The numbers are those that the agent parsed, or else the performance data in the output.
-func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Arrival) {
+// storeCheckValues adds the numbers and thresholds in a check result to the series store. They have no steps
+// and no triggers. The numbers are those that the agent parsed, or else the performance data in the output.
+func (w *metricApplier) storeCheckValues(n uint32, s *wire.Signal, from *shard.SignalOrigin) {
 	if w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 && bytes.IndexByte(w.result.Output, '|') < 0 {
 		if len(w.p.refusals) > 0 {
-			w.p.clearRefusal(n, w.Definition(s.Definition).AsCheck())
+			w.p.clearRejected(n, w.Definition(s.Definition).AsCheck())
 		}
 		return
 	}
 	check := w.Definition(s.Definition).AsCheck()
 	if len(w.result.Extra) == 0 && !readsPerfdata(check, &w.result) {
-		w.p.clearRefusal(n, check)
+		w.p.clearRejected(n, check)
 		return
 	}
 	executed := w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs) // also without a store: it moves the sender's clock
@@ -40,15 +40,15 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 		return
 	}
 	x := &w.numbers
-	x.applier, x.refusal = w, NumberRefusal{At: w.Received}
+	x.applier, x.refusal = w, RejectedNumbers{At: w.Received}
 	x.node, x.namespace = w.view.opts.Series.Names(w.p.Node(n).ID)
 	x.check, x.ms = check.Name, executed/1e6
 	if len(extra.Values) > 0 {
-		x.keepValues(check, extra.Values, w.result.Output)
+		x.storeValues(check, extra.Values, w.result.Output)
 	} else if readsPerfdata(check, &w.result) {
-		x.keepPerfdata(measure.Perfdata(w.result.Output, w.result.Cut > 0))
+		x.storePerfdata(measure.Perfdata(w.result.Output, w.result.Cut > 0))
 	}
-	w.p.noteRefusal(checkOnNode{n, check.Unit}, &x.refusal)
+	w.p.setRejected(checkOnNode{n, check.Unit}, &x.refusal)
 }
 
 // readsPerfdata reports whether the server parses the performance data in a result. It does unless the check declares
@@ -57,18 +57,18 @@ func readsPerfdata(check *model.CheckDefinition, r *wire.Result) bool {
 	return check != nil && check.Metrics == nil && r.Status != model.Unknown
 }
 
-// numberApplier adds the numbers of one result to the series store. It has buffers, which are reused.
-type numberApplier struct {
+// numberWriter adds the numbers of one check result to the series store. It has buffers, which are reused.
+type numberWriter struct {
 	applier                *metricApplier
 	check, node, namespace string
 	ms                     int64 // time of the run, Unix ms
 	bounds                 []bound
-	samples                sampleApplier
-	refusal                NumberRefusal
+	samples                sampleDecoder
+	refusal                RejectedNumbers
 }
 
-// keepValues adds the numbers that an agent parsed.
-func (x *numberApplier) keepValues(check *model.CheckDefinition, values []model.Value, output []byte) {
+// storeValues adds the numbers that an agent parsed from a check's output to the series store.
+func (x *numberWriter) storeValues(check *model.CheckDefinition, values []model.Value, output []byte) {
 	var perfdata perfdataReader
 	perfdata.reset(check, output)
 	for i := range values {
@@ -83,23 +83,23 @@ func (x *numberApplier) keepValues(check *model.CheckDefinition, values []model.
 		if long {
 			continue
 		}
-		if !x.keep(value, "", bound{value: value.Value}, ms) {
+		if !x.storeNumber(value, "", bound{value: value.Value}, ms) {
 			continue
 		}
 		x.findBounds(check, value, perfdata.next(value))
 		for _, of := range x.bounds {
-			x.keep(value, "", of, ms)
+			x.storeNumber(value, "", of, ms)
 		}
 	}
 }
 
-// keepPerfdata adds the numbers of performance data and their bounds to the series store. It adds all numbers before
-// the first bound, so that bounds cannot use up the limit of series.
-func (x *numberApplier) keepPerfdata(list []model.Perfdatum) {
+// storePerfdata adds the numbers and thresholds of performance data to the series store. It adds all numbers
+// before the first bound, so that bounds cannot use up the limit of series.
+func (x *numberWriter) storePerfdata(list []model.Perfdatum) {
 	kept := list[:0]
 	for i := range list {
-		value, ok := measure.Value(list[i].Label, list[i].Value, time.Time{}, nil, nil)
-		if ok = ok && len(list[i].Unit) <= maxUnit && utf8.ValidString(value.Name) && utf8.ValidString(list[i].Unit); ok && x.keep(&value, list[i].Unit, bound{value: value.Value}, x.ms) {
+		value, ok := measure.NewValue(list[i].Label, list[i].Value, time.Time{}, nil, nil)
+		if ok = ok && len(list[i].Unit) <= maxUnit && utf8.ValidString(value.Name) && utf8.ValidString(list[i].Unit); ok && x.storeNumber(&value, list[i].Unit, bound{value: value.Value}, x.ms) {
 			kept = append(kept, list[i])
 		}
 	}
@@ -108,13 +108,14 @@ func (x *numberApplier) keepPerfdata(list []model.Perfdatum) {
 		x.bounds = x.bounds[:0]
 		x.addPerfdataBounds(&kept[i])
 		for _, of := range x.bounds {
-			x.keep(&value, kept[i].Unit, of, x.ms)
+			x.storeNumber(&value, kept[i].Unit, of, x.ms)
 		}
 	}
 }
 
-// keep adds a number, or one of its bounds, to the series store. ok is false if a limit refuses a new series.
-func (x *numberApplier) keep(value *model.Value, unit string, b bound, ms int64) (ok bool) {
+// storeNumber adds a number, or one of its thresholds, to the series store. ok is false if a limit refuses a
+// new series.
+func (x *numberWriter) storeNumber(value *model.Value, unit string, b bound, ms int64) (ok bool) {
 	w := x.applier
 	x.setLabels(value, unit, b)
 	var of series.Series
@@ -143,7 +144,7 @@ const (
 
 // setLabels sets the labels of the series of a number in check results. The series may also have the values of a bound of
 // the number. Tags of the number are labels, unless another label has the name.
-func (x *numberApplier) setLabels(value *model.Value, unit string, of bound) {
+func (x *numberWriter) setLabels(value *model.Value, unit string, of bound) {
 	b := &x.samples.builder
 	b.Reset()
 	b.Add(series.LabelMetric, series.MetricName(value.Name)+of.suffix)
@@ -179,17 +180,17 @@ type checkOnNode struct {
 	check model.UnitID
 }
 
-// NumberRefusal describes the numbers in a check's last result on a node that a limit of series refuses. It is no
-// part of the view's state, because the series store decides.
-type NumberRefusal struct {
+// RejectedNumbers counts the numbers of a check's last result that the limit of series rejected. It is no part
+// of the view's state, because the series store decides.
+type RejectedNumbers struct {
 	Numbers, Bounds int    // refused
 	Label           string // of the last refused number
 	Outcome         series.Outcome
 	At              int64 // receive time of the result, Unix ns
 }
 
-// add counts a refused number or bound.
-func (r *NumberRefusal) add(label string, outcome series.Outcome, bound bool) {
+// add counts a number or threshold that the limit of series rejected.
+func (r *RejectedNumbers) add(label string, outcome series.Outcome, bound bool) {
 	if bound {
 		r.Bounds++
 		return
@@ -198,37 +199,38 @@ func (r *NumberRefusal) add(label string, outcome series.Outcome, bound bool) {
 	r.Label, r.Outcome = label, outcome
 }
 
-// noteRefusal replaces the refusal of a check on a node by the refusal of its newest result.
-func (p *metricPartition) noteRefusal(of checkOnNode, r *NumberRefusal) {
+// setRejected stores the rejected numbers of a check's newest result on a node, replacing older counts.
+func (p *metricPartition) setRejected(of checkOnNode, r *RejectedNumbers) {
 	switch {
 	case r.Numbers+r.Bounds == 0:
 		delete(p.refusals, of)
 		return
 	case p.refusals == nil:
-		p.refusals = map[checkOnNode]NumberRefusal{}
+		p.refusals = map[checkOnNode]RejectedNumbers{}
 	}
 	p.refusals[of] = *r
 }
 
-// clearRefusal removes the refusal of a check on a node after a result without numbers. check may be nil.
-func (p *metricPartition) clearRefusal(n uint32, check *model.CheckDefinition) {
+// clearRejected removes the count of a check's rejected numbers on a node after a result without numbers. check
+// may be nil.
+func (p *metricPartition) clearRejected(n uint32, check *model.CheckDefinition) {
 	if check != nil {
 		delete(p.refusals, checkOnNode{n, check.Unit})
 	}
 }
 
-// forgetRefusals removes the refusals of a check on a node. It removes the refusals of all checks on the node if
-// check is 0.
-func (p *metricPartition) forgetRefusals(n uint32, check model.UnitID) {
+// deleteRejected deletes the counts of a check's rejected numbers on a node. It removes the refusals of all
+// checks on the node if check is 0.
+func (p *metricPartition) deleteRejected(n uint32, check model.UnitID) {
 	if check != 0 {
 		delete(p.refusals, checkOnNode{n, check})
 		return
 	}
-	maps.DeleteFunc(p.refusals, func(of checkOnNode, _ NumberRefusal) bool { return of.node == n })
+	maps.DeleteFunc(p.refusals, func(of checkOnNode, _ RejectedNumbers) bool { return of.node == n })
 }
 
-// Reason says why the numbers have no series, and how an operator changes that.
-func (r *NumberRefusal) Reason() string {
+// Reason explains why the numbers have no series, and which limit an operator can raise.
+func (r *RejectedNumbers) Reason() string {
 	limit := "the namespace has as many series as it may have"
 	if r.Outcome == series.CheckFull {
 		limit = "the check has as many series on this node as it may have, because it printed ever new labels"
@@ -236,8 +238,8 @@ func (r *NumberRefusal) Reason() string {
 	return fmt.Sprintf("%d numbers in the last result have no series: %s. Print fewer labels, or write metrics: {format: none}", r.Numbers, limit)
 }
 
-// NumberRefusals returns the refusals in the last results of a node's checks.
-func (v *View) NumberRefusals(node model.NodeID) map[model.UnitID]NumberRefusal {
+// RejectedNumbers returns the rejected numbers in the last results of a node's checks.
+func (v *View) RejectedNumbers(node model.NodeID) map[model.UnitID]RejectedNumbers {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
 		return nil
@@ -249,7 +251,7 @@ func (v *View) NumberRefusals(node model.NodeID) map[model.UnitID]NumberRefusal 
 	if !ok {
 		return nil
 	}
-	found := map[model.UnitID]NumberRefusal{}
+	found := map[model.UnitID]RejectedNumbers{}
 	for key, r := range p.refusals {
 		if key.node == n {
 			found[key.check] = r

@@ -27,7 +27,7 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()
 	definitions := func(model.DefinitionID) *model.Definition {
-		return (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 30, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1}).Seal()
+		return (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 30, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1}).ToDefinition()
 	}
 	open := func(o SeriesOptions) (*View, *shard.Shard) {
 		of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
@@ -88,7 +88,7 @@ func TestThresholdsOfChecksAreStored(t *testing.T) {
 	values := []model.Value{{Name: "load", Value: 1, Tags: map[string]string{"cpu": "1", "bound": "x"}}, {Name: "load", Value: 1}, {Name: "swap", Value: 9}, {Name: "temp", Value: 20}, {Name: "other", Value: 1}, {Name: "none", Value: 1}}
 	var got []string
 	var perfdata perfdataReader
-	x := numberApplier{check: "queue", node: "web-1", namespace: "default"}
+	x := numberWriter{check: "queue", node: "web-1", namespace: "default"}
 	perfdata.reset(check, []byte(output))
 	for i := range values {
 		x.findBounds(check, &values[i], perfdata.next(&values[i]))
@@ -143,15 +143,15 @@ func seriesOf(t *testing.T, s series.Store, check string) (list []string) {
 	return list
 }
 
-// TestPerfdataBecomesSeries applies results with performance data that no agent parsed. It expects series of the
-// numbers and bounds of a check without metrics. A check without numbers, an unknown status and the last word of a
-// cut output have none.
+// TestPerfdataBecomesSeries applies results with unparsed performance data, and expects a series of each number
+// and threshold. It expects series of the numbers and bounds of a check without metrics. A check without
+// numbers, an unknown status and the last word of a cut output have none.
 func TestPerfdataBecomesSeries(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()
 	named := map[model.DefinitionID]*model.Metrics{1: nil, 2: {Format: model.NoMetrics}, 3: {Format: "graphite"}}
 	definitions := func(id model.DefinitionID) *model.Definition {
-		return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 30 + model.UnitID(id), Namespace: 1, Name: fmt.Sprint("check", id)}, FailAfter: 1, RecoverAfter: 1, Metrics: named[id]}).Seal()
+		return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 30 + model.UnitID(id), Namespace: 1, Name: fmt.Sprint("check", id)}, FailAfter: 1, RecoverAfter: 1, Metrics: named[id]}).ToDefinition()
 	}
 	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
 	event.New(of, event.Options{})
@@ -199,14 +199,15 @@ func TestPerfdataBecomesSeries(t *testing.T) {
 	}
 }
 
-// TestRefusedNumbersLeaveNothing applies results with more labels than the check may have series. A refused number, which the
-// agent or the server parsed, has no bounds either. The refusal goes with the next result without numbers.
-func TestRefusedNumbersLeaveNothing(t *testing.T) {
+// TestRejectedNumbersHaveNoThresholds exceeds the limit of series per check, and expects neither numbers nor
+// thresholds above the limit. A refused number, which the agent or the server parsed, has no bounds either. The
+// refusal goes with the next result without numbers.
+func TestRejectedNumbersHaveNoThresholds(t *testing.T) {
 	s := testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour, MaxCheckSeries: 1}))(t)
 	defer s.Close()
 	named := map[model.DefinitionID]*model.Metrics{1: {Format: "nagios"}, 2: nil, 3: {Format: model.NoMetrics}}
 	definitions := func(id model.DefinitionID) *model.Definition {
-		return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 31, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1, Metrics: named[id]}).Seal()
+		return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 31, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1, Metrics: named[id]}).ToDefinition()
 	}
 	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
 	event.New(of, event.Options{})
@@ -219,7 +220,7 @@ func TestRefusedNumbersLeaveNothing(t *testing.T) {
 		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 		testenv.NoError(t, err)
 		testenv.NoError(t, of.Apply(&testCommit{number, [][]byte{append(wire.AppendBatchRecord(nil, 7), body...)}}))
-		return v.NumberRefusals(7)[31].Numbers
+		return v.RejectedNumbers(7)[31].Numbers
 	}
 	output := []byte("ok | a=1;2 b=1;2;3;4;5 c=1;2")
 	parsed := wire.Result{Output: output, Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "a", Value: 1}, {Name: "b", Value: 1}, {Name: "c", Value: 1}}})}

@@ -20,16 +20,16 @@ type templateKey struct {
 	entities   [32]byte // hash of the states of its rules; zero: nothing was discovered
 }
 
-// compiledForms keeps one copy of each compiled Template for all nodes that use the Template. Its references are weak:
-// the memory of a form is freed when the last node leaves it.
-type compiledForms struct {
+// templateCache stores one copy of each compiled Template for all nodes with the Template. Its references are
+// weak: the memory of a form is freed when the last node leaves it.
+type templateCache struct {
 	byKey    sync.Map // weak.Pointer[template] by templateKey
 	compiles atomic.Uint64
 }
 
 // get returns the compiled Template for a key, and compiles a missing one. If no node has it yet, the function make
 // compiles it.
-func (f *compiledForms) get(key templateKey, make func() *template) *template {
+func (f *templateCache) get(key templateKey, make func() *template) *template {
 	known, ok := f.byKey.Load(key)
 	if ok {
 		if t := known.(weak.Pointer[template]).Value(); t != nil {
@@ -55,7 +55,7 @@ func (f *compiledForms) get(key templateKey, make func() *template) *template {
 }
 
 // count returns how many compiled Templates are in memory now.
-func (f *compiledForms) count() (n int) {
+func (f *templateCache) count() (n int) {
 	f.byKey.Range(func(_, of any) bool {
 		if of.(weak.Pointer[template]).Value() != nil {
 			n++
@@ -81,10 +81,10 @@ func (v *View) withEntities(t *template, made []*discovery.State) *template {
 	return v.forms.get(key, func() *template { return t.withEntities(made) })
 }
 
-// changeLimit limits how often changes on a node make the server compile a Template again. An agent chooses the lists
-// of entities and the macros, and each change compiles the Template. It is the time, in Unix ns, at which the node has
-// made up for its changes. It counts on the receive times of the journal, so that a replay decides the same. It is
-// negative while the Template is held at its discovered items (DiscoveryMark).
+// changeLimit limits how often the server compiles a Template again because of changes on a node. An agent
+// chooses the lists of entities and the macros, and each change compiles the Template. It is the time, in Unix
+// ns, at which the node has made up for its changes. It counts on the receive times of the journal, so that a
+// replay decides the same. It is negative while the Template is held at its discovered items (DiscoveryMark).
 type changeLimit int64
 
 // Limits of how often a Template may change on a node.
@@ -98,23 +98,23 @@ func (l changeLimit) allows(now int64) bool { return now >= l.next() }
 
 // next returns the earliest time at which the Template may change again.
 func (l changeLimit) next() int64 {
-	return int64(l.release()) - (changesAtOnce-1)*int64(changeEvery)
+	return int64(l.resumeDiscovery()) - (changesAtOnce-1)*int64(changeEvery)
 }
 
-// isHeld reports whether the Template is barred (held) from making items of newly discovered entities.
-func (l changeLimit) isHeld() bool { return l < 0 }
+// isDiscoveryPaused reports whether the Template may not create items of newly discovered entities.
+func (l changeLimit) isDiscoveryPaused() bool { return l < 0 }
 
-// hold returns the change limit with the mark that the Template may make no new items.
-func (l changeLimit) hold() changeLimit { return min(l, -l) }
+// pauseDiscovery returns the change limit with the creation of discovered items paused.
+func (l changeLimit) pauseDiscovery() changeLimit { return min(l, -l) }
 
-// release returns the change limit without the mark that the Template may make no new items.
-func (l changeLimit) release() changeLimit { return max(l, -l) }
+// resumeDiscovery returns the change limit with the creation of discovered items allowed again.
+func (l changeLimit) resumeDiscovery() changeLimit { return max(l, -l) }
 
-// add counts one more change of a Template, and returns the limit's new state.
+// add returns the change limit after one more change of a Template.
 func (l changeLimit) add(now int64) changeLimit {
-	out := changeLimit(min(max(int64(l.release()), now)+int64(changeEvery), now+changesAtOnce*int64(changeEvery)))
-	if l.isHeld() {
-		return out.hold()
+	out := changeLimit(min(max(int64(l.resumeDiscovery()), now)+int64(changeEvery), now+changesAtOnce*int64(changeEvery)))
+	if l.isDiscoveryPaused() {
+		return out.pauseDiscovery()
 	}
 	return out
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// waitForForms runs garbage collection until the view has exactly `want` compiled Templates in memory. The map has no
+// waitForCompiledTemplates runs garbage collection until the view has exactly `want` compiled Templates in memory. The map has no
 // entries of freed Templates then.
-func waitForForms(t *testing.T, v *View, want int) {
+func waitForCompiledTemplates(t *testing.T, v *View, want int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprintf("%d compiled Templates", want), func() bool {
 		runtime.GC()
@@ -24,10 +24,10 @@ func waitForForms(t *testing.T, v *View, want int) {
 	})
 }
 
-// TestChangingListIsBounded changes a node's discovered entities with every message, and expects few compiled
+// TestFrequentDiscoveryIsLimited changes a node's discovered entities with every message, and expects few compiled
 // Templates and limited memory. The rule shows a reason, and the last list is in force with the first signal after the
 // pause. Changing macros have the same effect.
-func TestChangingListIsBounded(t *testing.T) {
+func TestFrequentDiscoveryIsLimited(t *testing.T) {
 	v := newTestView()
 	// Ten commits per second, from the one whose time is 1e18.
 	apply := func(tenth int, entry []byte) {
@@ -64,7 +64,7 @@ func TestChangingListIsBounded(t *testing.T) {
 	if text := reason(); !strings.HasPrefix(text, "the list of entities changes too often: its items follow after 2001-09-09T01:47:00Z") {
 		t.Errorf("reason at the rule: %q", text)
 	}
-	waitForForms(t, v.View, 2)
+	waitForCompiledTemplates(t, v.View, 2)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc > 64<<20 {
@@ -88,8 +88,8 @@ func TestChangingListIsBounded(t *testing.T) {
 		t.Errorf("after the pause the last list is not in force; reason %q", text)
 	}
 	// A node that goes leaves no compiled Template.
-	apply(signals+500, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{}}))
-	waitForForms(t, v.View, 0)
+	apply(signals+500, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetRecord{}}))
+	waitForCompiledTemplates(t, v.View, 0)
 }
 
 // timedCommit is a commit with a receive time.

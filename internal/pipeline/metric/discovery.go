@@ -20,9 +20,9 @@ type ruleValue struct {
 	list string
 }
 
-// noteList keeps a new list of discovered entities aside until the agent's whole message is applied. A later list for
-// the same rule replaces an earlier one.
-func (w *metricApplier) noteList(v ruleValue) {
+// queueEntityList queues a new list of discovered entities until the end of the agent's message. A later list
+// for the same rule replaces an earlier one.
+func (w *metricApplier) queueEntityList(v ruleValue) {
 	for i := range w.lists {
 		if w.lists[i].key == v.key {
 			w.lists[i] = v
@@ -32,24 +32,24 @@ func (w *metricApplier) noteList(v ruleValue) {
 	w.lists = append(w.lists, v)
 }
 
-// discover gives the collected lists of entities to their discovery rules. It runs after all values of the signal,
-// because the signal has no values of items that the lists create.
-func (w *metricApplier) discover(n uint32, u *unitState) {
+// applyQueuedLists passes the queued lists of entities to the discovery rules. It runs after all values of the
+// signal, because the signal has no values of items that the lists create.
+func (w *metricApplier) applyQueuedLists(n uint32, u *templateState) {
 	for i := range w.lists {
-		w.applyList(u, &w.lists[i])
+		w.applyEntityList(u, &w.lists[i])
 	}
-	if len(w.lists) > 0 && u.limit.isHeld() {
+	if len(w.lists) > 0 && u.limit.isDiscoveryPaused() {
 		w.view.discoveries.Add(1) // the waiting entities may fit now
-		dropLost(w, n, u)
+		removeLostItems(w, n, u)
 	}
 	clear(w.lists)
 	w.lists = w.lists[:0]
-	w.makeItems(n, u)
+	w.createDiscoveredItems(n, u)
 }
 
-// applyList gives a discovery rule the new list of entities that its item has received.
-func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
-	position, ok := u.Item(v.key)
+// applyEntityList updates a discovery rule with the new list of entities of its item.
+func (w *metricApplier) applyEntityList(u *templateState, v *ruleValue) {
+	position, ok := u.ItemIndex(v.key)
 	if !ok || u.items[position].rule < 0 || v.at < u.slots[position].at {
 		return // a late list
 	}
@@ -80,22 +80,23 @@ func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 	}
 }
 
-// makeItems gives a node the items and triggers of its discovered entities, and returns their new state. If the
-// Template changes too often, they wait for a later signal. If it is held, they wait for its release.
-func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
-	if u.limit.isHeld() || slices.Equal(u.discovered, u.materialized) || !u.limit.allows(w.Received) {
+// createDiscoveredItems creates the items and triggers of a node's discovered entities, and returns the new
+// state. If the Template changes too often, they wait for a later signal. If it is held, they wait for its
+// release.
+func (w *metricApplier) createDiscoveredItems(n uint32, u *templateState) *templateState {
+	if u.limit.isDiscoveryPaused() || slices.Equal(u.discovered, u.materialized) || !u.limit.allows(w.Received) {
 		return u
 	}
-	return w.replaceUnit(n, u, u.base, u.discovered)
+	return w.replaceTemplateState(n, u, u.base, u.discovered)
 }
 
-// waitsFor explains why the entities that a rule has discovered have no items yet. The text is empty if they have
-// items.
-func (u *unitState) waitsFor(rule int) string {
+// missingItemsReason explains why the discovered entities of a rule have no items yet. The text is empty if
+// they have items.
+func (u *templateState) missingItemsReason(rule int) string {
 	if u.discovered[rule] == u.materialized[rule] {
 		return u.rules[rule].fault
 	}
-	if u.limit.isHeld() {
+	if u.limit.isDiscoveryPaused() {
 		return fmt.Sprintf("%s without items: the namespace has its limit of discovered items (spec.limits.discoveredItems)",
 			model.CountNoun(max(1, len(u.discovered[rule].Entities)-len(u.materialized[rule].Entities)), "entity"))
 	}
@@ -103,16 +104,16 @@ func (u *unitState) waitsFor(rule int) string {
 		time.Unix(0, u.limit.next()).UTC().Format(time.RFC3339), changesAtOnce, model.Duration(changeEvery))
 }
 
-// positionOf finds the item in the Template's state that a value block names by its position. In a block, discovered
-// items (by their keys) follow the items of the Template.
-func (u *unitState) positionOf(of *model.TemplateDefinition, position int, keys []string) (int, bool) {
+// itemIndexOf converts the index of an item in a value block to the index in the Template's state. In a block,
+// discovered items (by their keys) follow the items of the Template.
+func (u *templateState) itemIndexOf(of *model.TemplateDefinition, position int, keys []string) (int, bool) {
 	switch {
 	case position >= len(of.Items)+len(keys):
 		return 0, false // of a definition that does not match: only a faulty agent sends this
 	case position >= len(of.Items):
-		return u.Item(keys[position-len(of.Items)]) // none: the server does not know the entity, or forgot it
+		return u.ItemIndex(keys[position-len(of.Items)]) // none: the server does not know the entity, or forgot it
 	case u.ID != of.ID: // late values of an older definition
-		return u.Item(of.Items[position].Key)
+		return u.ItemIndex(of.Items[position].Key)
 	case u.moved != nil:
 		return u.moved[position], true
 	}
@@ -125,23 +126,23 @@ func emptyRuleStates(t *template) []*discovery.State {
 	for i := range t.rules {
 		list[i] = &discovery.State{}
 		if t.rules[i].Rule != nil {
-			list[i] = t.rules[i].Adopt(nil)
+			list[i] = t.rules[i].ConvertState(nil)
 		}
 	}
 	return list
 }
 
-// adoptRuleStates gives an edited Template's discovery rules the entities that the old rules have found. They keep the
-// entities that the old rules with the same keys have found.
-func adoptRuleStates(t *template, old *unitState) []*discovery.State {
+// copyRuleStates copies the discovered entities of an old Template version to the rules of the new version.
+// They keep the entities that the old rules with the same keys have found.
+func copyRuleStates(t *template, old *templateState) []*discovery.State {
 	list, found := emptyRuleStates(t), old.discovered
-	if old.limit.isHeld() { // the others wait for the next list
+	if old.limit.isDiscoveryPaused() { // the others wait for the next list
 		found = old.materialized
 	}
 	for i := range t.rules {
 		for k := range old.rules {
 			if old.Rules[k].Key == t.Rules[i].Key && t.rules[i].Rule != nil {
-				list[i] = t.rules[i].Adopt(found[k])
+				list[i] = t.rules[i].ConvertState(found[k])
 			}
 		}
 	}

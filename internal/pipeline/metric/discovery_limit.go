@@ -30,9 +30,9 @@ const discoveryCheck = time.Second
 // maxMarks limits the number of journal entries in one append of discovery decisions.
 const maxMarks = 1000
 
-// LimitDiscovery keeps the discovered items of each namespace within their limit until ctx ends. Above it, the Templates that grew last
-// are held: a mark in the journal takes items from them, so that a replay decides the same. Below it, marks release them. Call it when
-// the replay of the journal has ended.
+// LimitDiscovery enforces the limit of discovered items in each namespace until ctx ends. Above it, the
+// Templates that grew last are held: a mark in the journal takes items from them, so that a replay decides the
+// same. Below it, marks release them. Call it when the replay of the journal has ended.
 func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.Logger) error {
 	seen, limits := ^uint64(0), map[model.NamespaceID]int{}
 	for pause.For(ctx, discoveryCheck) == nil {
@@ -44,7 +44,7 @@ func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.
 		if same {
 			continue
 		}
-		marks := v.limitDiscovery(o, limits)
+		marks := v.discoveryLimitEntries(o, limits)
 		for part := range slices.Chunk(marks, maxMarks) {
 			if err := o.Record(ctx, part); err != nil {
 				if ctx.Err() == nil {
@@ -59,12 +59,13 @@ func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.
 	return nil
 }
 
-// limitDiscovery returns journal entries that stop or resume the discovery of more items by Templates. They hold or
-// release Templates, so that discovered items stay within the namespaces' limits. It also stores the limits.
-func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]int) (marks []journal.Entry) {
+// discoveryLimitEntries returns journal entries that pause or resume the creation of discovered items by
+// Templates. They hold or release Templates, so that discovered items stay within the namespaces' limits. It
+// also stores the limits.
+func (v *View) discoveryLimitEntries(o DiscoveryLimits, limits map[model.NamespaceID]int) (marks []journal.Entry) {
 	clear(limits)
 	check := map[model.NamespaceID]bool{}
-	for namespace, sum := range v.sumDiscovery() {
+	for namespace, sum := range v.countDiscovery() {
 		limit := o.Limit(namespace)
 		limits[namespace] = limit
 		if sum.held || limit > 0 && sum.items > limit {
@@ -74,8 +75,8 @@ func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]in
 	if len(check) == 0 {
 		return nil
 	}
-	for namespace, units := range v.discoveringUnits(check) {
-		for _, m := range holdUnits(units, limits[namespace]) {
+	for namespace, units := range v.discoveringTemplates(check) {
+		for _, m := range selectPausedTemplates(units, limits[namespace]) {
 			if m.mark.Hold {
 				o.Reached(m.node, namespace, fmt.Sprintf("the namespace has its limit of %d discovered items: at most %d stay of the %d of Template %s", limits[namespace], m.mark.Items, m.items, m.name))
 			}
@@ -85,30 +86,30 @@ func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]in
 	return marks
 }
 
-// discoverySum is the number of discovered items in one namespace, with a mark if discovery is held back.
-type discoverySum struct {
+// discoveryCount is the number of discovered items in one namespace, with a flag for paused discovery.
+type discoveryCount struct {
 	items int
 	held  bool // a Template is held
 }
 
-// sumDiscovery returns the number of discovered items of each namespace with discovery rules.
-func (v *View) sumDiscovery() map[model.NamespaceID]discoverySum {
-	sums := map[model.NamespaceID]discoverySum{}
-	v.visitDiscovering(func(of *shard.Node, _ model.Partition, u *unitState) {
+// countDiscovery returns the number of discovered items of each namespace with discovery rules.
+func (v *View) countDiscovery() map[model.NamespaceID]discoveryCount {
+	sums := map[model.NamespaceID]discoveryCount{}
+	v.visitDiscoveringTemplates(func(of *shard.Node, _ model.Partition, u *templateState) {
 		sum := sums[of.Namespace]
 		sum.items += u.discoveredItems()
-		sum.held = sum.held || u.limit.isHeld()
+		sum.held = sum.held || u.limit.isDiscoveryPaused()
 		sums[of.Namespace] = sum
 	})
 	return sums
 }
 
-// visitDiscovering calls fn with each Template with discovery rules on each node. The partition is locked.
-func (v *View) visitDiscovering(fn func(of *shard.Node, section model.Partition, u *unitState)) {
+// visitDiscoveringTemplates calls fn with each Template with discovery rules on each node. The partition is locked.
+func (v *View) visitDiscoveringTemplates(fn func(of *shard.Node, section model.Partition, u *templateState)) {
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
-		for _, n := range p.Order() {
+		for _, n := range p.SortedNodes() {
 			for _, u := range p.nodes[n].units {
 				if len(u.rules) > 0 {
 					fn(p.Node(n), p.ID, u)
@@ -119,8 +120,8 @@ func (v *View) visitDiscovering(fn func(of *shard.Node, section model.Partition,
 	}
 }
 
-// discoveringUnit is a Template with discovery rules on one node.
-type discoveringUnit struct {
+// discoveringTemplate is a Template with discovery rules on one node.
+type discoveringTemplate struct {
 	node    model.NodeID
 	section model.Partition
 	name    string
@@ -128,17 +129,17 @@ type discoveringUnit struct {
 	waiting int // the most items that waiting entities would make
 	held    bool
 	grew    int64
-	mark    wire.DiscoveryMark // that changes it
+	mark    wire.DiscoveryRecord // that changes it
 }
 
-// discoveringUnits returns the Templates with discovery rules on the nodes of given namespaces, grouped by namespace.
-func (v *View) discoveringUnits(in map[model.NamespaceID]bool) map[model.NamespaceID][]discoveringUnit {
-	list := map[model.NamespaceID][]discoveringUnit{}
-	v.visitDiscovering(func(of *shard.Node, section model.Partition, u *unitState) {
+// discoveringTemplates returns the Templates with discovery rules on the nodes of given namespaces, grouped by namespace.
+func (v *View) discoveringTemplates(in map[model.NamespaceID]bool) map[model.NamespaceID][]discoveringTemplate {
+	list := map[model.NamespaceID][]discoveringTemplate{}
+	v.visitDiscoveringTemplates(func(of *shard.Node, section model.Partition, u *templateState) {
 		if !in[of.Namespace] {
 			return
 		}
-		one := discoveringUnit{node: of.ID, section: section, name: u.Name, items: u.discoveredItems(), held: u.limit.isHeld(), grew: u.grew, mark: wire.DiscoveryMark{Unit: u.Unit}}
+		one := discoveringTemplate{node: of.ID, section: section, name: u.Name, items: u.discoveredItems(), held: u.limit.isDiscoveryPaused(), grew: u.grew, mark: wire.DiscoveryRecord{Unit: u.Unit}}
 		for k := range u.base.rules {
 			one.waiting += max(0, len(u.discovered[k].Entities)-len(u.materialized[k].Entities)) * len(u.base.Rules[k].Items)
 		}
@@ -147,14 +148,14 @@ func (v *View) discoveringUnits(in map[model.NamespaceID]bool) map[model.Namespa
 	return list
 }
 
-// holdUnits decides which Templates of a namespace stop or resume making discovered items, within the limit. It also
+// selectPausedTemplates selects the Templates of a namespace whose discovery must pause or may resume. It also
 // returns their journal entries.
-func holdUnits(list []discoveringUnit, limit int) (out []discoveringUnit) {
+func selectPausedTemplates(list []discoveringTemplate, limit int) (out []discoveringTemplate) {
 	total := 0
 	for i := range list {
 		total += list[i].items
 	}
-	slices.SortFunc(list, func(a, b discoveringUnit) int {
+	slices.SortFunc(list, func(a, b discoveringTemplate) int {
 		return cmp.Or(cmp.Compare(b.grew, a.grew), cmp.Compare(b.node, a.node), cmp.Compare(b.mark.Unit, a.mark.Unit))
 	})
 	if limit > 0 && total > limit {
@@ -178,48 +179,48 @@ func holdUnits(list []discoveringUnit, limit int) (out []discoveringUnit) {
 
 // DiscoveredItems returns the number of discovered items in a namespace.
 func (v *View) DiscoveredItems(namespace model.NamespaceID) uint64 {
-	return uint64(v.sumDiscovery()[namespace].items)
+	return uint64(v.countDiscovery()[namespace].items)
 }
 
 // discoveredItems returns the number of items that discovery rules made.
-func (u *unitState) discoveredItems() int { return len(u.items) - len(u.base.items) }
+func (u *templateState) discoveredItems() int { return len(u.items) - len(u.base.items) }
 
-// applyDiscoveryMark applies the journal record that stops or resumes a Template's discovery of items on a node. A
-// held Template keeps only its first discovered items.
-func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMark) {
+// applyDiscoveryPause applies the journal record that pauses or resumes the discovery of a Template on a node.
+// A held Template keeps only its first discovered items.
+func applyDiscoveryPause(w *metricApplier, node model.NodeID, m *wire.DiscoveryRecord) {
 	n, ok := w.p.Find(node)
 	if !ok {
 		return
 	}
-	_, u := w.p.nodes[n].unit(m.Unit)
+	_, u := w.p.nodes[n].findTemplate(m.Unit)
 	if u == nil {
 		return
 	}
 	w.view.discoveries.Add(1)
 	if !m.Hold {
-		u.limit = u.limit.release()
-		w.makeItems(n, u)
+		u.limit = u.limit.resumeDiscovery()
+		w.createDiscoveredItems(n, u)
 		w.setDeadline(n, &w.p.nodes[n])
 		return
 	}
 	list := u.discovered
-	u = w.replaceUnit(n, u, u.base, discovery.Trim(u.base.rulesOf(), u.materialized, int(m.Items)))
+	u = w.replaceTemplateState(n, u, u.base, discovery.LimitItems(u.base.compileRules(), u.materialized, int(m.Items)))
 	for i := range list {
 		if !list[i].Equal(u.materialized[i]) {
 			u.discovered[i] = list[i]
 		}
 	}
-	u.limit = u.limit.hold()
+	u.limit = u.limit.pauseDiscovery()
 	w.setDeadline(n, &w.p.nodes[n])
 }
 
-// dropLost removes the items of entities that no longer exist, although the Template may make no new items. Those
+// removeLostItems removes the items of vanished entities while the discovery of new items is paused. Those
 // entities have left the lists of the discovery rules.
-func dropLost(w *metricApplier, n uint32, u *unitState) {
+func removeLostItems(w *metricApplier, n uint32, u *templateState) {
 	list, kept := u.discovered, slices.Clone(u.materialized)
 	for i := range kept {
 		if rule := u.base.rules[i].Rule; rule != nil && list[i] != kept[i] {
-			if s := rule.Common(list[i], kept[i]); !s.Equal(kept[i]) {
+			if s := rule.RetainKnown(list[i], kept[i]); !s.Equal(kept[i]) {
 				kept[i] = s
 			}
 		}
@@ -227,7 +228,7 @@ func dropLost(w *metricApplier, n uint32, u *unitState) {
 	if slices.Equal(kept, u.materialized) || !u.limit.allows(w.Received) {
 		return
 	}
-	u = w.replaceUnit(n, u, u.base, kept)
+	u = w.replaceTemplateState(n, u, u.base, kept)
 	for i := range list {
 		if !list[i].Equal(kept[i]) {
 			u.discovered[i] = list[i]

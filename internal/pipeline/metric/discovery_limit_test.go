@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestDiscoveredItemsOfNamespaceAreLimited discovers too many items on two nodes, and expects the newest items to be
-// held back. The node that grew last keeps only its first items, with a reason at its rule, until there is room again.
+// TestDiscoveredItemsOfNamespaceAreLimited discovers too many items on two nodes, and expects no items above
+// the namespace's limit. The node that grew last keeps only its first items, with a reason at its rule, until
+// there is room again.
 func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	v, number, numbers := newTestView(), uint64(0), map[model.NodeID]uint64{}
 	var log []*testCommit
@@ -44,7 +45,7 @@ func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	check := func() {
 		t.Helper()
 		reached = ""
-		marks := v.limitDiscovery(DiscoveryLimits{Limit: func(model.NamespaceID) int { return limit },
+		marks := v.discoveryLimitEntries(DiscoveryLimits{Limit: func(model.NamespaceID) int { return limit },
 			Reached: func(node model.NodeID, _ model.NamespaceID, reason string) { reached += fmt.Sprint(node, " ", reason) }}, limits)
 		var entries [][]byte
 		for _, m := range marks {
@@ -109,7 +110,7 @@ func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	limit = 4
 	check()
 	expect(8, "size[sdc] used[sdc] 1 entity "+full)
-	if !v.sumDiscovery()[0].held {
+	if !v.countDiscovery()[0].held {
 		t.Error("no Template is held")
 	}
 	changes := v.discoveries.Load()
@@ -119,7 +120,7 @@ func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	if v.discoveries.Load() == changes {
 		t.Error("a shorter list of a held Template is no change: it would stay held")
 	}
-	if check(); v.sumDiscovery()[0].held {
+	if check(); v.countDiscovery()[0].held {
 		t.Error("the Template is held though its items fit")
 	}
 	replayed := newTestView()

@@ -36,7 +36,7 @@ func discoveryDefinition(id model.DefinitionID) *model.Definition {
 		c.Items = append([]model.Item{{Key: "agent"}}, c.Items...)
 		c.Rules[0].Triggers = append(c.Rules[0].Triggers, model.DefinitionTrigger{Name: "{#NAME} is small", Expression: "last(//disk.size[{#NAME}])<10"})
 	}
-	return c.Seal()
+	return c.ToDefinition()
 }
 
 // discoveryTest applies commits to a view, and restores the view from a snapshot after each commit.
@@ -92,8 +92,8 @@ func disks(names ...string) wire.BlockValue {
 	return wire.BlockValue{Value: item.FromText(`{"list":[` + strings.Join(list, ",") + `]}`)}
 }
 
-// TestRuleMakesItemsAndTriggers sends lists of discovered entities, and expects items and triggers for exactly the
-// present entities. The items of lost entities end. A view from a snapshot does the same.
+// TestRuleMakesItemsAndTriggers sends lists of discovered entities, and expects items and triggers of exactly
+// the listed entities. The items of lost entities end. A view from a snapshot does the same.
 func TestRuleMakesItemsAndTriggers(t *testing.T) {
 	d := &discoveryTest{T: t, v: newTestView()}
 	for i, c := range []struct {
@@ -132,10 +132,10 @@ func TestRuleMakesItemsAndTriggers(t *testing.T) {
 		}
 	}
 	var places []string
-	d.v.Discovered(7, "disk.used[sda]", func(definition model.DefinitionID, _ string, own int, of *model.Item) {
+	d.v.EachDiscoveredItem(7, "disk.used[sda]", func(definition model.DefinitionID, _ string, own int, of *model.Item) {
 		places = append(places, fmt.Sprintf("%d %d %s", definition, own, of.Key))
 	})
-	d.v.Discovered(7, "disks", func(model.DefinitionID, string, int, *model.Item) {
+	d.v.EachDiscoveredItem(7, "disks", func(model.DefinitionID, string, int, *model.Item) {
 		t.Error("an item of the Template is no discovered one")
 	})
 	if fmt.Sprint(places) != "[21 3 disk.used[sda]]" {

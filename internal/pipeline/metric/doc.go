@@ -8,5 +8,5 @@
 // appends pending verdicts, and a replay, which computes the same verdicts again, takes those away that are recorded. So a
 // verdict is in the journal once, whenever the server dies. The event view applies the records.
 //
-// Goroutines: none but the caller's of Run. The shard's partition locks guard the state. Start reading at apply.go.
+// Goroutines: none but the caller's of Run. The shard's partition locks guard the state. Start reading at apply_values.go.
 package metric

@@ -17,7 +17,7 @@ type compiledFormula struct {
 // their values through the journal.
 func (t *template) compileFormula(position int) error {
 	of := &t.Items[position]
-	if !of.Computed() || of.Formula == "" {
+	if !of.IsComputed() || of.Formula == "" {
 		return nil
 	}
 	program, err := trigger.CompileFormula(t.Items, of.Formula, t.values.Value)
@@ -31,8 +31,9 @@ func (t *template) compileFormula(position int) error {
 	return nil
 }
 
-// orderFormulas sorts the formulas by their dependencies, so that input values are computed first. It also stores with
-// each item the formulas that read the item. Formulas that read each other stay in the order of their keys.
+// orderFormulas sorts the formulas by dependency, so that the inputs of each formula are computed first. It
+// also stores with each item the formulas that read the item. Formulas that read each other stay in the order
+// of their keys.
 func (t *template) orderFormulas() {
 	byPosition := map[int]*compiledFormula{}
 	for i := range t.formulas {
@@ -46,7 +47,7 @@ func (t *template) orderFormulas() {
 			return
 		}
 		seen[position] = true
-		for _, read := range of.program.Positions() {
+		for _, read := range of.program.ItemIndexes() {
 			visit(read)
 		}
 		ordered = append(ordered, *of)
@@ -56,19 +57,19 @@ func (t *template) orderFormulas() {
 	}
 	t.formulas = ordered
 	for i := range ordered {
-		for _, read := range ordered[i].program.Positions() {
+		for _, read := range ordered[i].program.ItemIndexes() {
 			t.items[read].formulas = append(t.items[read].formulas, i)
 		}
 	}
 }
 
-// adoptFormulas takes over the inputs that the formulas of an older state have remembered. The key of the calculated
-// item connects old and new formula.
-func (u *unitState) adoptFormulas(old *unitState) {
+// copyFormulaInputs copies the stored inputs of formulas from the previous state of the Template. The key of
+// the calculated item connects old and new formula.
+func (u *templateState) copyFormulaInputs(old *templateState) {
 	for i := range u.formulas {
 		for k := range old.formulas {
 			if old.Items[old.formulas[k].position].Key == u.Items[u.formulas[i].position].Key {
-				u.windows[i] = u.formulas[i].program.Adopt(old.formulas[k].program, old.windows[k])
+				u.windows[i] = u.formulas[i].program.MigrateWindows(old.formulas[k].program, old.windows[k])
 			}
 		}
 	}
@@ -77,18 +78,18 @@ func (u *unitState) adoptFormulas(old *unitState) {
 	}
 }
 
-// due returns the latest scheduled time of a calculated item's formula on a node, up to now. Nodes have different
-// times.
-func (f *compiledFormula) due(node model.NodeID, now int64) int64 {
+// lastDueTime returns the latest time, up to now, at which a calculated item's formula was scheduled. Nodes
+// have different times.
+func (f *compiledFormula) lastDueTime(node model.NodeID, now int64) int64 {
 	offset := int64(uint64(node)*0x9e3779b97f4a7c15>>1) % f.interval
 	return now - (now-offset)%f.interval
 }
 
-// nextFormula returns the next time at which a Template's formula must be computed on a node. It is zero if the
+// nextFormulaTime returns the next scheduled time of the formulas of a Template on a node. It is zero if the
 // Template has no formulas.
-func (u *unitState) nextFormula(node model.NodeID) (next int64) {
+func (u *templateState) nextFormulaTime(node model.NodeID) (next int64) {
 	for i := range u.formulas {
-		if at := u.formulas[i].due(node, u.computed) + u.formulas[i].interval; next == 0 || at < next {
+		if at := u.formulas[i].lastDueTime(node, u.computed) + u.formulas[i].interval; next == 0 || at < next {
 			next = at
 		}
 	}
@@ -96,7 +97,7 @@ func (u *unitState) nextFormula(node model.NodeID) (next int64) {
 }
 
 // calculate computes the formulas of a Template on a node that have become due by now. A server that was away computes each once.
-func (w *metricApplier) calculate(n uint32, u *unitState, now int64) {
+func (w *metricApplier) calculate(n uint32, u *templateState, now int64) {
 	if len(u.formulas) == 0 {
 		return
 	}
@@ -104,7 +105,7 @@ func (w *metricApplier) calculate(n uint32, u *unitState, now int64) {
 	u.computed = max(since, now)
 	for i := range u.formulas {
 		f := &u.formulas[i]
-		at := f.due(w.p.Node(n).ID, now)
+		at := f.lastDueTime(w.p.Node(n).ID, now)
 		if at <= since {
 			continue
 		}
@@ -121,5 +122,5 @@ func (w *metricApplier) calculate(n uint32, u *unitState, now int64) {
 		w.applyOutcome(n, u, f.position, at, value, err)
 		w.measured = false
 	}
-	w.discover(n, u)
+	w.applyQueuedLists(n, u)
 }

@@ -21,7 +21,7 @@ func formulaDefinition(id model.DefinitionID) *model.Definition {
 			{Key: "total"}, {Key: "used"},
 		},
 		Triggers: []model.DefinitionTrigger{{Name: "full", Expression: "last(//share)>40"}},
-	}).Seal()
+	}).ToDefinition()
 }
 
 // TestFormulasAreComputed expects each calculated item to get a value per interval, after the items that its formula
@@ -70,9 +70,9 @@ func TestFormulasAreComputed(t *testing.T) {
 	}
 }
 
-// TestTimedTriggerFollowsReplacedUnit discovers an entity while a time-dependent trigger is evaluated, and expects one
-// recorded change per change. A formula makes the entity.
-func TestTimedTriggerFollowsReplacedUnit(t *testing.T) {
+// TestTimedTriggerDuringDiscovery discovers an entity during the evaluation of a trigger, and expects one
+// record per trigger change. A formula makes the entity.
+func TestTimedTriggerDuringDiscovery(t *testing.T) {
 	definition := func(id model.DefinitionID) *model.Definition {
 		return (&model.TemplateDefinition{
 			Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -82,7 +82,7 @@ func TestTimedTriggerFollowsReplacedUnit(t *testing.T) {
 			},
 			Rules:    []model.DefinitionRule{{Key: "found", Paths: map[string]string{"{#NAME}": "$.name"}, Items: []model.Item{{Key: "x[{#NAME}]", Interval: 1e9}}}},
 			Triggers: []model.DefinitionTrigger{{Name: "silent", Expression: "nodata(//used,5s)=1"}},
-		}).Seal()
+		}).ToDefinition()
 	}
 	s := shard.New(shard.Options{Workers: 1, Definitions: definition})
 	v := &testView{View: New(s, Options{Definitions: definition}), shard: s}

@@ -21,12 +21,12 @@ import (
 // partition guards it.
 type metricPartition struct {
 	*shard.Partition
-	nodes     []nodeState                   // by the shard's index of the node
-	deadlines *expect.Engine                // by the shard's index of the node: the next change of a time function
-	pending   []Verdict                     // in order of computation
-	sequence  uint64                        // of the last pending verdict; not in snapshots
-	refusals  map[checkOnNode]NumberRefusal // of numbers in results of checks; not in snapshots
-	stored    journal.Position              // the series store has the values up to this commit
+	nodes     []nodeState                     // by the shard's index of the node
+	deadlines *expect.Engine                  // by the shard's index of the node: the next change of a time function
+	pending   []Verdict                       // in order of computation
+	sequence  uint64                          // of the last pending verdict; not in snapshots
+	refusals  map[checkOnNode]RejectedNumbers // of numbers in results of checks; not in snapshots
+	stored    journal.Position                // the series store has the values up to this commit
 }
 
 // Verdict is the changed state of a trigger, queued to be written to the journal
@@ -39,27 +39,27 @@ type Verdict struct {
 // nodeState has the state of each Template on one node, and the clocks of the values' senders. The Templates are
 // sorted by id.
 type nodeState struct {
-	units      []*unitState
+	units      []*templateState
 	clocks     []senderClock // by age
 	timeOffset int64         // send time less listening time of the last live batch with a sender's clock, ns; zero: none came yet
 }
 
-// unitState is the state of one Template on one node, with its items and triggers
-type unitState struct {
+// templateState is the state of one Template on one node, with its items and triggers
+type templateState struct {
 	*template
 	discovered   []*discovery.State // by index of the rule
 	materialized []*discovery.State // those whose entities have items; the same pointers, unless changes wait
 	limit        changeLimit
 	grew         int64          // receive time of its last additional items, Unix ns; not in snapshots
-	slots        []slot         // by position
+	slots        []itemSlot     // by position
 	triggers     []triggerState // by index
 	// Of templates with formulas: their windows, by index, and the time until which they are computed.
 	windows  []*trigger.Windows
 	computed int64
 }
 
-// slot is the state of one item, with its last value and error. It also has the values that preprocessing remembers.
-type slot struct {
+// itemSlot is the state of one item, with its last value and error. It also has the values that preprocessing remembers.
+type itemSlot struct {
 	at     int64         // time of the last value or failure, Unix ns; zero: none came yet
 	value  item.Value    // the last one
 	reason string        // the item is unsupported; empty: it is not
@@ -74,34 +74,34 @@ type triggerState struct {
 	unknown           string           // why the last evaluation has no result; empty: it has one
 }
 
-// unit finds a node's state of a Template, and returns the state with its index. For a missing Template it returns nil
-// and the index at which to insert the state.
-func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
-	at, ok := slices.BinarySearchFunc(n.units, id, func(u *unitState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
+// findTemplate finds the state of a Template on the node, and returns the state and its index. For a missing
+// Template it returns nil and the index at which to insert the state.
+func (n *nodeState) findTemplate(id model.UnitID) (at int, u *templateState) {
+	at, ok := slices.BinarySearchFunc(n.units, id, func(u *templateState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
 	if ok {
 		u = n.units[at]
 	}
 	return at, u
 }
 
-// newUnitState returns the state of a template on a node before its first value, at the time now
-func newUnitState(t *template, now int64) *unitState {
-	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
+// newTemplateState returns the initial state of a Template on a node.
+func newTemplateState(t *template, now int64) *templateState {
+	u := &templateState{template: t, slots: make([]itemSlot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
 	u.setEntities(emptyRuleStates(t))
 	for i := range t.items {
-		if c := t.items[i].chain; c != nil && c.Stateful() {
+		if c := t.items[i].chain; c != nil && c.HasState() {
 			u.slots[i].prep = &prep.State{}
 		}
 	}
 	for i := range t.formulas {
-		u.windows = append(u.windows, t.formulas[i].program.New(now))
+		u.windows = append(u.windows, t.formulas[i].program.NewWindows(now))
 	}
 	u.computed = now
 	for i := range t.triggers {
 		if c := &t.triggers[i]; c.problem != nil {
-			u.triggers[i].problem = c.problem.New(now)
+			u.triggers[i].problem = c.problem.NewWindows(now)
 			if c.recovery != nil {
-				u.triggers[i].recovery = c.recovery.New(now)
+				u.triggers[i].recovery = c.recovery.NewWindows(now)
 			}
 		}
 	}
@@ -110,25 +110,25 @@ func newUnitState(t *template, now int64) *unitState {
 
 // setEntities stores the entities that the discovery rules have found on the node. The template already has their
 // items.
-func (u *unitState) setEntities(list []*discovery.State) {
+func (u *templateState) setEntities(list []*discovery.State) {
 	u.materialized, u.discovered = list, slices.Clone(list)
 }
 
 // sameSteps reports whether an item's preprocessing steps are equal in two versions of a template. The values of
 // macros count.
-func sameSteps(old *unitState, k int, t *template, i int) bool {
+func sameSteps(old *templateState, k int, t *template, i int) bool {
 	was, err := old.values.ExpandSteps(old.Items[k].Steps)
 	is, again := t.values.ExpandSteps(t.Items[i].Steps)
 	return err == nil && again == nil && reflect.DeepEqual(was, is)
 }
 
-// transferState carries the values of a Template's old state over to its new state after an edit. It takes over items
-// by key and triggers by name. The change is an edit or other discovered items. The memory of steps survives only
-// where the steps stay, windows of functions where type and function stay.
-func transferState(t *template, old *unitState, now int64) *unitState {
-	u := newUnitState(t, now)
+// transferState copies the values of unchanged items and triggers from a Template's old state to its new state.
+// It takes over items by key and triggers by name. The change is an edit or other discovered items. The memory
+// of steps survives only where the steps stay, windows of functions where type and function stay.
+func transferState(t *template, old *templateState, now int64) *templateState {
+	u := newTemplateState(t, now)
 	for i := range t.Items {
-		k, ok := old.Item(t.Items[i].Key)
+		k, ok := old.ItemIndex(t.Items[i].Key)
 		if !ok {
 			continue
 		}
@@ -141,7 +141,7 @@ func transferState(t *template, old *unitState, now int64) *unitState {
 			is.prep = was.prep
 		}
 	}
-	u.adoptFormulas(old)
+	u.copyFormulaInputs(old)
 	for i := range t.Triggers {
 		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, compareTrigger)
 		if !ok {
@@ -150,10 +150,10 @@ func transferState(t *template, old *unitState, now int64) *unitState {
 		was, is, from, to := &old.triggers[k], &u.triggers[i], &old.template.triggers[k], &t.triggers[i]
 		is.judged, is.unknown = was.judged, was.unknown
 		if was.problem != nil && is.problem != nil {
-			is.problem = to.problem.Adopt(from.problem, was.problem)
+			is.problem = to.problem.MigrateWindows(from.problem, was.problem)
 		}
 		if was.recovery != nil && is.recovery != nil {
-			is.recovery = to.recovery.Adopt(from.recovery, was.recovery)
+			is.recovery = to.recovery.MigrateWindows(from.recovery, was.recovery)
 		}
 	}
 	return u

@@ -50,18 +50,18 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 		c.Items = append([]model.Item{{Key: "cpu"}}, c.Items...)
 		c.Triggers = nil
 	}
-	return c.Seal()
+	return c.ToDefinition()
 }
 
-// TestRecoveryWithoutAnExpressionShowsItsValues expects the output of a recovered trigger to show only its present
+// TestRecoveryOutputShowsPresentValues expects the output of a recovered trigger to show only its present
 // values. The trigger has no recovery expression.
-func TestRecoveryWithoutAnExpressionShowsItsValues(t *testing.T) {
-	u := newUnitState(compile(testDefinition(9).AsTemplate(), ""), 0)
+func TestRecoveryOutputShowsPresentValues(t *testing.T) {
+	u := newTemplateState(compile(testDefinition(9).AsTemplate(), ""), 0)
 	u.slots[0].value = item.FromFloat(1.5)
-	if text := u.verdictText(0, false); text != "load = 1.5" {
+	if text := u.triggerOutput(0, false); text != "load = 1.5" {
 		t.Errorf("recovery: %q", text)
 	}
-	if text := u.verdictText(0, true); text != "last(//load)>4; load = 1.5" {
+	if text := u.triggerOutput(0, true); text != "last(//load)>4; load = 1.5" {
 		t.Errorf("problem: %q", text)
 	}
 }
@@ -78,7 +78,7 @@ func (c *testCommit) Position() journal.Position { return journal.Position{Log: 
 // Received returns a time that grows by a second per commit
 func (c *testCommit) Received() int64 { return int64(1e18 + c.number*1e9) }
 
-// Listening returns a listening time (time able to receive results) that grows by a second per commit
+// Listening returns a listening (receiving) time that grows by a second per commit.
 func (c *testCommit) Listening() time.Duration { return time.Duration(c.number) * time.Second }
 
 // Sections returns partition 3, the only section of the test commit
@@ -129,8 +129,8 @@ func (v *testView) block(definition model.DefinitionID, times []int64, list []wi
 	return v.blockAt((v.number+1)*1000, definition, times, list)
 }
 
-// blockAt returns a batch of node 7 with a block of values. The values are 100 ms old. The batch was sent at a given
-// time of the node's clock.
+// blockAt returns a batch of node 7 with one block of values, sent at a given time. The values are 100 ms old.
+// The batch was sent at a given time of the node's clock.
 func (v *testView) blockAt(nowMs uint64, definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
 	v.number++
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: nowMs, Signals: []wire.Signal{{
@@ -152,9 +152,9 @@ func (v *testView) pendingTexts() (list []string) {
 	return list
 }
 
-// TestTriggerMakesOneVerdictPerChange expects exactly one journal record for each change of a trigger's state. A
+// TestTriggerChangeIsRecordedOnce expects exactly one journal record for each change of a trigger's state. A
 // verdict waits until the journal has it. A restored snapshot gives the same.
-func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
+func TestTriggerChangeIsRecordedOnce(t *testing.T) {
 	v := newTestView()
 	number := uint64(0)
 	apply := func(entries ...[]byte) {
@@ -204,9 +204,9 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	}
 }
 
-// TestMacrosOfPropertiesJudge changes a Property that a trigger reads as macro, and expects evaluations with the new
-// value. A restart keeps the value. Without a value the trigger is unknown.
-func TestMacrosOfPropertiesJudge(t *testing.T) {
+// TestChangedPropertyReachesTriggers changes a Property that a trigger's macro reads, and expects evaluations
+// with the new value. A restart keeps the value. Without a value the trigger is unknown.
+func TestChangedPropertyReachesTriggers(t *testing.T) {
 	v := newTestView()
 	number := uint64(0)
 	apply := func(macros string, value float64) []ItemState {
@@ -238,9 +238,9 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 	}
 }
 
-// TestVerdictsOfAnotherReleaseStay replays values from an earlier release with other results, and expects the recorded
-// trigger states to stay. The triggers continue from the recorded verdicts.
-func TestVerdictsOfAnotherReleaseStay(t *testing.T) {
+// TestReplayKeepsRecordedTriggerStates replays values of an earlier release, and expects the trigger states
+// recorded in the journal. The triggers continue from the recorded verdicts.
+func TestReplayKeepsRecordedTriggerStates(t *testing.T) {
 	v := newTestView()
 	apply := func(number uint64, want string, entries ...[]byte) {
 		t.Helper()
@@ -263,18 +263,18 @@ func TestVerdictsOfAnotherReleaseStay(t *testing.T) {
 	apply(8, "", v.values(5, item.FromFloat(1)))
 }
 
-// FuzzDecodeUnit decodes random bytes as the state of a Template, and expects an error or a state.
-func FuzzDecodeUnit(f *testing.F) {
-	f.Add(newUnitState(compile(testDefinition(5).AsTemplate(), ""), 5).encode(nil), false)
-	f.Add(append([]byte("\x00\x01\x02{#\x01\x01x\x00\x00\x00"), newUnitState(compile(testDefinition(20).AsTemplate(), ""), 5).encode(nil)[4:]...), true)
+// FuzzDecodeTemplateState decodes random bytes as the state of a Template, and expects an error or a state.
+func FuzzDecodeTemplateState(f *testing.F) {
+	f.Add(newTemplateState(compile(testDefinition(5).AsTemplate(), ""), 5).encode(nil), false)
+	f.Add(append([]byte("\x00\x01\x02{#\x01\x01x\x00\x00\x00"), newTemplateState(compile(testDefinition(20).AsTemplate(), ""), 5).encode(nil)[4:]...), true)
 	f.Fuzz(func(t *testing.T, body []byte, rules bool) {
 		of := compile(testDefinition(5).AsTemplate(), "")
 		if rules {
 			of = compile(testDefinition(20).AsTemplate(), "")
 		}
 		v := &View{}
-		if u, ok := v.decodeUnit(of, body); ok {
-			if again, ok := v.decodeUnit(of, u.encode(nil)); !ok || string(again.encode(nil)) != string(u.encode(nil)) {
+		if u, ok := v.decodeTemplateState(of, body); ok {
+			if again, ok := v.decodeTemplateState(of, u.encode(nil)); !ok || string(again.encode(nil)) != string(u.encode(nil)) {
 				t.Fatal("own bytes differ")
 			}
 		}
@@ -300,9 +300,9 @@ func TestTextsOfValuesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFlippingTriggerIsBounded changes the state of a trigger with each value, and expects a limited number of
+// TestFrequentTriggerChangesAreLimited changes the state of a trigger with each value, and expects a limited number of
 // recorded changes. The trigger is evaluated again with the next batch.
-func TestFlippingTriggerIsBounded(t *testing.T) {
+func TestFrequentTriggerChangesAreLimited(t *testing.T) {
 	v := newTestView()
 	const rows = 10 * maxChanges
 	times, list := make([]int64, rows), make([]wire.BlockValue, rows)

@@ -60,7 +60,7 @@ func benchDefinition() *model.Definition {
 			c.Triggers = append(c.Triggers, model.DefinitionTrigger{Name: key, Expression: "avg(//" + key + ",#3)>80"})
 		}
 	}
-	return c.Seal()
+	return c.ToDefinition()
 }
 
 // benchValue returns the value of an item in the benchmark. Values are constants, counters, gauges and percentages, as

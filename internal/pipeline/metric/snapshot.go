@@ -18,12 +18,12 @@ import (
 // encode appends the states of all Templates in the partition to a snapshot
 func (p *metricPartition) encode(b []byte) []byte {
 	count := 0
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		count += len(p.nodes[n].units)
 	}
 	b = binary.AppendUvarint(b, uint64(count))
 	var body []byte
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		for _, u := range p.nodes[n].units {
 			b = binary.AppendUvarint(b, uint64(p.Node(n).ID))
 			b = binary.AppendUvarint(b, uint64(u.ID))
@@ -33,7 +33,7 @@ func (p *metricPartition) encode(b []byte) []byte {
 			b = append(b, body...)
 		}
 	}
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		b = binary.AppendVarint(b, p.deadlines.Due(n))
 		b = binary.AppendVarint(b, p.nodes[n].timeOffset)
 		b = appendClocks(b, p.nodes[n].clocks)
@@ -49,7 +49,7 @@ func (p *metricPartition) encode(b []byte) []byte {
 }
 
 // encode appends the state of one Template on one node to a snapshot
-func (u *unitState) encode(b []byte) []byte {
+func (u *templateState) encode(b []byte) []byte {
 	b = binary.AppendVarint(b, int64(u.limit))
 	for i, s := range u.materialized {
 		b = appendRuleState(b, s)
@@ -118,15 +118,15 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 			continue
 		}
 		t := v.template(of, macros)
-		u, ok := v.decodeUnit(t, body)
-		at, other := p.nodes[n].unit(t.Unit)
+		u, ok := v.decodeTemplateState(t, body)
+		at, other := p.nodes[n].findTemplate(t.Unit)
 		if !ok || other != nil || at < len(p.nodes[n].units) {
 			d.Fail("state of a template")
 			return
 		}
 		p.nodes[n].units = append(p.nodes[n].units, u)
 	}
-	for _, n := range p.Order() {
+	for _, n := range p.SortedNodes() {
 		if due := d.Int(); due > 0 {
 			p.deadlines.Set(n, due)
 		}
@@ -145,8 +145,8 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 	}
 }
 
-// decodeUnit decodes the state of one Template on one node from a snapshot
-func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
+// decodeTemplateState decodes the state of one Template on one node from a snapshot
+func (v *View) decodeTemplateState(t *template, body []byte) (u *templateState, ok bool) {
 	d := shard.NewDecoder(body)
 	limit, made := changeLimit(d.Int()), emptyRuleStates(t)
 	found := make([]*discovery.State, len(made))
@@ -160,7 +160,7 @@ func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 		}
 	}
 	t = v.withEntities(t, made)
-	u = newUnitState(t, 0)
+	u = newTemplateState(t, 0)
 	u.limit, u.materialized, u.discovered = limit, made, found
 	for i := range u.slots {
 		s := &u.slots[i]

@@ -7,37 +7,37 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// textApplier collects the text values that one commit has for one partition.
-type textApplier struct {
+// textBuffer collects the text values that one commit has for one partition.
+type textBuffer struct {
 	rows   []textlog.Row
 	stored bool // the store has the texts of the commit
 }
 
-// enterTexts checks in a replay whether the text store already has the texts of the commit. It runs before the commit
+// prepareTexts checks in a replay whether the text store already has the texts of the commit. It runs before the commit
 // is applied to a partition.
-func (w *metricApplier) enterTexts() {
+func (w *metricApplier) prepareTexts() {
 	if store := w.view.opts.Texts; store != nil {
 		last := store.Position(w.p.ID)
 		w.texts.stored = last.Log == w.Position.Log && last.Number >= w.Position.Number
 	}
 }
 
-// keepValue stores a number of an item in the series store, or a text in the text store. A number goes to the series
+// storeValue stores a number of an item in the series store, or a text in the text store. A number goes to the series
 // store, a text to the texts of the commit.
-func (w *metricApplier) keepValue(n uint32, u *unitState, position int, at int64, value item.Value) {
+func (w *metricApplier) storeValue(n uint32, u *templateState, position int, at int64, value item.Value) {
 	of := &u.Items[position]
 	switch {
 	case of.NoHistory:
 	case value.Kind() != item.TextValue:
-		w.keepSample(n, u, position, at, value)
+		w.storeSample(n, u, position, at, value)
 	case w.view.opts.Texts != nil && !w.texts.stored:
 		w.texts.rows = append(w.texts.rows, textlog.Row{Node: w.p.Node(n).ID, Unit: u.Unit, Key: of.Key, At: at, Text: value.String()})
 	}
 }
 
-// leaveTexts passes a commit's texts in a partition to the text store, all at once. The store thus never has only a
+// storeTexts passes a commit's texts in a partition to the text store, all at once. The store thus never has only a
 // part of the texts.
-func (w *metricApplier) leaveTexts() {
+func (w *metricApplier) storeTexts() {
 	if len(w.texts.rows) > 0 {
 		w.view.opts.Texts.Append(w.p.ID, w.Position, w.texts.rows)
 		clear(w.texts.rows)

@@ -25,7 +25,7 @@ func textDefinition(id model.DefinitionID) *model.Definition {
 			{Key: "log", Type: "log"}, {Key: "quiet", Type: "text", NoHistory: true},
 			{Key: "word", Type: "text", From: "quiet", Steps: []model.Step{{Name: "regex", Parameters: []string{"(a\\w+)", "\\1"}}}},
 		},
-	}).Seal()
+	}).ToDefinition()
 }
 
 // newTextView returns an empty metric view for tests, with a store of text values.

@@ -13,18 +13,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// spreadCommit is a test commit with entries of several partitions.
-type spreadCommit struct {
+// multiPartitionCommit is a test commit with entries of several partitions.
+type multiPartitionCommit struct {
 	testCommit
 	sections  []journal.Section
 	bySection map[journal.Section][][]byte
 }
 
 // Sections returns the partitions that have entries, ascending.
-func (c *spreadCommit) Sections() []journal.Section { return c.sections }
+func (c *multiPartitionCommit) Sections() []journal.Section { return c.sections }
 
 // Entries calls fn for each entry of a partition.
-func (c *spreadCommit) Entries(of journal.Section, fn func([]byte) error) error {
+func (c *multiPartitionCommit) Entries(of journal.Section, fn func([]byte) error) error {
 	for _, e := range c.bySection[of] {
 		if err := fn(e); err != nil {
 			return err
@@ -33,14 +33,14 @@ func (c *spreadCommit) Entries(of journal.Section, fn func([]byte) error) error 
 	return nil
 }
 
-// TestWorkersAgree applies random values with one worker and with several, and expects equal states and verdicts. The
-// nodes are in many partitions.
-func TestWorkersAgree(t *testing.T) {
+// TestResultIsIndependentOfWorkers applies random values with one worker and several workers, and expects equal
+// states and trigger changes. The nodes are in many partitions.
+func TestResultIsIndependentOfWorkers(t *testing.T) {
 	const partitions, nodes, commits = 16, 40, 60
 	random := rand.New(rand.NewPCG(1, 2))
-	var log []*spreadCommit
+	var log []*multiPartitionCommit
 	for number := range uint64(commits) {
-		c := &spreadCommit{testCommit: testCommit{number: number + 1}, bySection: map[journal.Section][][]byte{}}
+		c := &multiPartitionCommit{testCommit: testCommit{number: number + 1}, bySection: map[journal.Section][][]byte{}}
 		for section := range journal.Section(partitions) {
 			c.sections = append(c.sections, section)
 			for node := int(section) + 1; node <= nodes; node += partitions {

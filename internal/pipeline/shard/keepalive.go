@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applySessionMark applies the journal record of a session's start or end.
-func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.SessionMark) {
+// applySessionRecord applies the journal record of a session's start or end.
+func (w *Worker) applySessionRecord(p *Partition, id model.NodeID, m *wire.SessionRecord) {
 	if p.Deleted(id) {
 		return
 	}
@@ -30,10 +30,10 @@ func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.Session
 	}
 }
 
-// beginSession records that an agent has begun a session, with its time-outs and backlog. It sets namespace, keepalive
-// time-outs and backlog.
-func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
-	w.announceLifeChange(n, SessionBegan)
+// beginSession records that an agent has begun a session, with the node's keepalive time-outs and unsent
+// signals. It sets namespace, keepalive time-outs and backlog.
+func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionRecord) {
+	w.announceLivenessChange(n, SessionBegan)
 	if p.nodes[n].Namespace != m.Namespace {
 		p.MoveNode(n, m.Namespace)
 	}
@@ -46,11 +46,11 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 		node.Warning = 0
 	}
 	node.EveryKeepalive = m.EveryKeepalive
-	if !w.noteHeartbeat(p, n) {
-		w.repeatKeepalive(n, node)
+	if !w.recordHeartbeat(p, n) {
+		w.reportUnchangedKeepalive(n, node)
 	}
 	if m.Registered {
-		w.announceLifeChange(n, Registered)
+		w.announceLivenessChange(n, Registered)
 	}
 	node.backlog, node.BacklogUntil = m.Backlog, 0
 	if m.Backlog > 0 {
@@ -58,15 +58,15 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// endSession records the planned stop of a node, so that its silence raises no alarm. An unplanned end needs nothing:
-// the keepalive's deadline runs from the last heartbeat. The end of a session that another has replaced means nothing
-// either.
-func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
+// endSession records the end of a node's session, and suppresses the keepalive alarm after a planned stop. An
+// unplanned end needs nothing: the keepalive's deadline runs from the last heartbeat. The end of a session that
+// another has replaced means nothing either.
+func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionRecord) {
 	node := &p.nodes[n]
 	if node.session != m.Session {
 		return
 	}
-	w.announceLifeChange(n, SessionEnded)
+	w.announceLivenessChange(n, SessionEnded)
 	node.session = 0
 	node.backlog, node.BacklogUntil = 0, 0
 	if !m.Clean {
@@ -76,13 +76,13 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	if node.Keepalive != KeepaliveNone {
 		p.keepalives.Clear(n)
 		node.Keepalive = KeepaliveReceived
-		w.announceLifeChange(n, Stopped)
+		w.announceLivenessChange(n, Stopped)
 	}
 }
 
-// noteHeartbeat records a node's heartbeat and ends the node's missed or stopped keepalive. It reports whether the
-// keepalive changed.
-func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
+// recordHeartbeat restarts a node's keepalive time-out after a heartbeat, and resolves a missed keepalive. It
+// reports whether the keepalive changed.
+func (w *Worker) recordHeartbeat(p *Partition, n uint32) (changed bool) {
 	node := &p.nodes[n]
 	node.LastSeen = w.Received
 	if node.Timeout == 0 {
@@ -92,7 +92,7 @@ func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
 	node.silence = 0
 	if node.awaitsHeartbeat {
 		node.awaitsHeartbeat = false
-		w.announceLifeChange(n, Heartbeat)
+		w.announceLivenessChange(n, Heartbeat)
 	}
 	if node.Keepalive == KeepaliveReceived && !node.Stopped {
 		return false
@@ -102,22 +102,22 @@ func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
 		change = KeepaliveBegan
 	}
 	node.Keepalive, node.Stopped = KeepaliveReceived, false
-	w.announceLifeChange(n, change)
+	w.announceLivenessChange(n, change)
 	return true
 }
 
-// repeatKeepalive reports an unchanged keepalive for a node whose pipelines want to see each keepalive. The keepalive
-// changed nothing.
-func (w *Worker) repeatKeepalive(n uint32, node *Node) {
+// reportUnchangedKeepalive reports a keepalive without a status change, for nodes whose pipelines process every
+// keepalive. The keepalive changed nothing.
+func (w *Worker) reportUnchangedKeepalive(n uint32, node *Node) {
 	if node.EveryKeepalive && node.Keepalive == KeepaliveReceived {
-		w.announceLifeChange(n, KeepaliveRepeated)
+		w.announceLivenessChange(n, KeepaliveRepeated)
 	}
 }
 
-// countBacklog counts received signals against the stored signals (backlog) that a node has announced to send. The
-// backlog is the number of signals that the node has announced to send from its spool. At zero, deadlines that waited
-// for the backlog may expire.
-func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
+// reduceBacklog subtracts received signals from the node's announced number of stored, unsent signals
+// (backlog). The backlog is the number of signals that the node has announced to send from its spool. At zero,
+// deadlines that waited for the backlog may expire.
+func (w *Worker) reduceBacklog(p *Partition, n uint32, signals uint64) {
 	node := &p.nodes[n]
 	if node.BacklogUntil == 0 {
 		return
@@ -126,7 +126,7 @@ func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 		node.backlog -= signals
 		return
 	}
-	w.announceLifeChange(n, BacklogDone)
+	w.announceLivenessChange(n, BacklogDone)
 	node.backlog, node.BacklogUntil = 0, 0
 }
 
@@ -160,14 +160,14 @@ func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	if node.silence < node.Timeout {
 		change, node.Keepalive = KeepaliveLate, KeepaliveWarned
 	}
-	w.announceLifeChange(n, change)
+	w.announceLivenessChange(n, change)
 }
 
-// announceLifeChange reports a change of a node's connection or keepalive to all reducers. An example is a missed
+// announceLivenessChange reports a change of a node's connection or keepalive to all reducers. An example is a missed
 // keepalive.
-func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
+func (w *Worker) announceLivenessChange(n uint32, announceLifeChange LivenessChange) {
 	for _, a := range w.appliers {
-		a.Life(n, announceLifeChange)
+		a.ApplyLivenessChange(n, announceLifeChange)
 	}
 }
 
@@ -195,9 +195,9 @@ func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 	}
 }
 
-// nextDeadline returns a time before which no deadline (such as a TTL) in the partition expires. It is on the clock of
-// listening time (time able to receive results), or zero if no deadline is set. It may be earlier than the earliest
-// deadline.
+// nextDeadline returns the earliest possible time at which a deadline (such as a TTL) in the partition expires.
+// It is on the clock of listening time (time able to receive results), or zero if no deadline is set. It may be
+// earlier than the earliest deadline.
 func (p *Partition) nextDeadline() int64 {
 	next := p.keepalives.Next()
 	for _, e := range p.deadlines {
@@ -208,8 +208,8 @@ func (p *Partition) nextDeadline() int64 {
 	return next
 }
 
-// expireDeadlines handles the expired deadlines of a partition at a commit. Keepalives come first, because a silent
-// node explains missing results.
+// expireDeadlines lets reducers handle the partition's deadlines that have passed by the time of a journal
+// commit. Keepalives come first, because a silent node explains missing results.
 func (w *Worker) expireDeadlines(p *Partition) {
 	if next := p.keepalives.Next(); next != 0 && next <= w.Listening {
 		ids := p.keepalives.Expired(w.Listening, w.expired[:0])
@@ -244,7 +244,7 @@ func (w *Worker) extendDeadlines(p *Partition) {
 	for i, e := range p.deadlines {
 		for id := range uint32(e.Len()) {
 			if due := e.Due(id); due != 0 {
-				if whole := w.appliers[i].Period(id); whole > 0 {
+				if whole := w.appliers[i].DeadlinePeriod(id); whole > 0 {
 					e.Set(id, min(due+grace, w.Listening+whole+grace))
 				}
 			}
@@ -252,8 +252,8 @@ func (w *Worker) extendDeadlines(p *Partition) {
 	}
 }
 
-// Postponement is the reason why the expiry of a deadline must wait, such as a recent start. An example are results
-// that a node still has to send.
+// Postponement is the reason to postpone a deadline, such as results that a node still has to send. An example
+// are results that a node still has to send.
 type Postponement uint8
 
 const (
@@ -272,9 +272,9 @@ const (
 	WhileAway
 )
 
-// Postpone checks whether the expiry of a node's deadline must wait, and returns until when and why. It returns zero
-// if the deadline is due; otherwise the later due time, on the clock that runs only while the server listens to
-// agents, and the reason for the delay. Appliers call it from Expire.
+// Postpone decides whether a node's expired deadline is postponed, and returns the new time and the reason. It
+// returns zero if the deadline is due; otherwise the later due time, on the clock that runs only while the
+// server listens to agents, and the reason for the delay. Appliers call it from Expire.
 func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement) {
 	node := &p.nodes[n]
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Partition has the nodes of 1/256 of the fleet, with indexes. Only its worker changes it; readers hold the mutex for
-// microseconds, and call nobody outside the shard and its reducers meanwhile. Every method but Lock expects the mutex
-// to be held.
+// Partition has the state of 1/256 of the fleet's nodes, with indexes by node id and namespace. Only its worker
+// changes it; readers hold the mutex for microseconds, and call nobody outside the shard and its reducers
+// meanwhile. Every method but Lock expects the mutex to be held.
 type Partition struct {
 	ID    model.Partition
 	shard *Shard
@@ -46,12 +46,12 @@ func (p *Partition) Unlock() { p.mu.Unlock() }
 // Node returns a node by its index. The pointer is valid until a node is added.
 func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
 
-// Order returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
-func (p *Partition) Order() []uint32 { return p.order }
+// SortedNodes returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
+func (p *Partition) SortedNodes() []uint32 { return p.order }
 
-// MarkedNodes returns the indexes of the nodes that a record of a removal in the journal names. They are node n, no
-// node for NoNode, or all nodes if the record has no node id. The slice must not be kept.
-func (p *Partition) MarkedNodes(id model.NodeID, n uint32) []uint32 {
+// AffectedNodes returns the indexes of the nodes that a removal record in the journal concerns. They are node
+// n, no node for NoNode, or all nodes if the record has no node id. The slice must not be kept.
+func (p *Partition) AffectedNodes(id model.NodeID, n uint32) []uint32 {
 	switch {
 	case id == 0:
 		return p.order
@@ -109,7 +109,7 @@ func (p *Partition) AddNode(id model.NodeID, ns model.NamespaceID) (n uint32) {
 	return n
 }
 
-// RemoveNode removes a node from the partition, with the state that each reducer has of the node
+// RemoveNode removes a node from the partition, together with every reducer's state of the node.
 func (p *Partition) RemoveNode(n uint32) {
 	for _, r := range p.shard.reducers {
 		r.RemoveNode(p, n)
@@ -136,8 +136,8 @@ type Node struct {
 	BacklogUntil int64 // listening time until which deadlines wait for the backlog; zero: they do not
 
 	session uint64
-	backlog uint64         // signals of the backlog lane still to come
-	streams []lastOfStream // oldest use first
+	backlog uint64           // signals of the backlog lane still to come
+	streams []streamSequence // oldest use first
 
 	Keepalive       KeepaliveState
 	Stopped         bool // by a planned end: its deadlines wait until it comes back
@@ -167,9 +167,9 @@ func (n *Node) keepaliveTimeout() int64 {
 // millisToNanos converts milliseconds to nanoseconds.
 func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
 
-// NodesOf returns the indexes of a namespace's nodes in the partition, sorted by node id. It is nil without such
+// NamespaceNodes returns the indexes of a namespace's nodes in the partition, sorted by node id. It is nil without such
 // nodes. The slice belongs to the partition and must not be kept.
-func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
+func (p *Partition) NamespaceNodes(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
 
 // MoveNode moves a node to another namespace.
 func (p *Partition) MoveNode(n uint32, ns model.NamespaceID) {

@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Reducer computes one view (a state) from the journal, divided into the partitions of a shard. Its state is divided
-// like the shard's: whatever belongs to partition p is guarded by p's mutex, and only the worker that owns p changes
-// it.
+// Reducer computes one state (view) from the journal's entries, divided into partitions of nodes. Its state is
+// divided like the shard's: whatever belongs to partition p is guarded by p's mutex, and only the worker that
+// owns p changes it.
 //
 // Add calls Section, Claims and Reset, once the reducer is complete; NewApplier follows,
 // once per worker. The shard calls all other methods with p's mutex held.
@@ -68,22 +68,22 @@ type Claims struct {
 type Applier interface {
 	// EnterPartition names the partition of the calls that follow.
 	EnterPartition(p *Partition)
-	// Signal applies a signal of a kind that the reducer claims, of an existing node; a
+	// ApplySignal applies a signal of a kind that the reducer claims, of an existing node; a
 	// duplicate never gets here. It returns the signal's one outcome.
-	Signal(n uint32, s *wire.Signal, from *Arrival) Outcome
-	// Record applies a record of a kind that the reducer claims.
-	Record(r *wire.Record)
-	// Gap applies a loss in the node's spool; each reducer picks out its definitions.
-	Gap(n uint32, g *wire.Gap)
-	// Forget removes the states that a mark names. n is NoNode where the mark
+	ApplySignal(n uint32, s *wire.Signal, from *SignalOrigin) Outcome
+	// ApplyRecord applies a record of a kind that the reducer claims.
+	ApplyRecord(r *wire.Record)
+	// ApplyLoss applies a loss in the node's spool; each reducer picks out its definitions.
+	ApplyLoss(n uint32, g *wire.Gap)
+	// RemoveStates removes the states that a mark names. n is NoNode where the mark
 	// names no node of the partition. The tombstone is not set yet, so that
 	// Partition.Deleted says whether the mark is a repetition.
-	Forget(id model.NodeID, n uint32, m *wire.ForgetMark)
-	// Life applies a change in the life of a node.
-	Life(n uint32, change LifeChange)
-	// Period is the whole time of a deadline, zero where the id has none: after a start the
+	RemoveStates(id model.NodeID, n uint32, m *wire.ForgetRecord)
+	// ApplyLivenessChange applies a change in the life of a node.
+	ApplyLivenessChange(n uint32, change LivenessChange)
+	// DeadlinePeriod is the whole time of a deadline, zero where the id has none: after a start the
 	// grace never extends a deadline beyond its whole time and the grace.
-	Period(id uint32) int64
+	DeadlinePeriod(id uint32) int64
 	// Expire acts on the ids whose deadlines passed; they are cleared. Their order depends
 	// on the past, so the reducer sorts them by something that a replay repeats. See
 	// Worker.Postpone for reasons to wait.
@@ -93,27 +93,28 @@ type Applier interface {
 	EndCommit()
 }
 
-// Arrival describes how a signal, such as a result, arrived. It has the stream, sequence number and sender.
-type Arrival struct {
+// SignalOrigin has the stream, sequence number and sender of a received signal, such as a check result. It has
+// the stream, sequence number and sender.
+type SignalOrigin struct {
 	Stream wire.StreamKey
 	Number uint64
 	NowMs  uint64       // the sender's boot clock when it sent the batch
 	By     model.NodeID // the sender, where the signal is about a proxy node; zero: the node itself
 }
 
-// Age returns how many nanoseconds before the sending of its signal an event happened. Both times are on the sender's
-// boot clock. It bounds impossible values: zero for an event in the future, and at most a year.
-func (a *Arrival) Age(atMs uint64) int64 {
+// Age returns how many nanoseconds passed from an event until the agent sent the event's signal. Both times are
+// on the sender's boot clock. It bounds impossible values: zero for an event in the future, and at most a year.
+func (a *SignalOrigin) Age(atMs uint64) int64 {
 	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
 	return int64(min(max(a.NowMs, atMs)-atMs, year)) * int64(time.Millisecond)
 }
 
-// LifeChange is a change of a node's connection or keepalive. Examples are a new session and a missed keepalive.
-type LifeChange uint8
+// LivenessChange is a change of a node's connection or keepalive. Examples are a new session and a missed keepalive.
+type LivenessChange uint8
 
 const (
 	// SessionBegan means that everything an older session sent lies before this.
-	SessionBegan LifeChange = iota
+	SessionBegan LivenessChange = iota
 	// SessionEnded means that the node's current session sends nothing more.
 	SessionEnded
 	// Heartbeat reports a heartbeat of a node with a deadline that waits for one (see

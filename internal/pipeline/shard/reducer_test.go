@@ -13,16 +13,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newCountShard returns a shard with signalCounter (an example reducer) as its second reducer
-func newCountShard() (*Shard, *signalCounter) {
+// newCounterShard returns a shard with two reducers, the second an example that counts signals.
+func newCounterShard() (*Shard, *signalCounter) {
 	s, c := New(Options{Grace: 10 * time.Second}), new(signalCounter)
 	s.Add(c)
 	return s, c
 }
 
-// newCountCommits returns three commits with the signals of three nodes, for tests of the example reducer. One keeps
-// sending, one falls silent, one stops. A restart and the removal of a node follow.
-func newCountCommits(t testing.TB) []*testCommit {
+// newSampleCommits returns three journal commits with signals of three nodes, for tests of the example reducer.
+// One keeps sending, one falls silent, one stops. A restart and the removal of a node follow.
+func newSampleCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
 	var list []*testCommit
 	numbers := map[model.NodeID]uint64{}
@@ -36,7 +36,7 @@ func newCountCommits(t testing.TB) []*testCommit {
 	begin := func(node model.NodeID) func(*testCommit) {
 		return func(c *testCommit) {
 			c.addRecord(1, &wire.Record{
-				Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Start: true, Namespace: 1, TimeoutMs: 600_000},
+				Kind: wire.RecordSession, Node: node, Session: &wire.SessionRecord{Session: 1, Start: true, Namespace: 1, TimeoutMs: 600_000},
 			})
 		}
 	}
@@ -54,13 +54,13 @@ func newCountCommits(t testing.TB) []*testCommit {
 	}
 	at(1, begin(going), begin(silent), begin(stopped), send(going), send(silent), send(stopped))
 	at(30, send(going), repeat(going), func(c *testCommit) {
-		c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: stopped, Session: &wire.SessionMark{Session: 1, Clean: true}})
+		c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: stopped, Session: &wire.SessionRecord{Session: 1, Clean: true}})
 	})
 	at(50, func(c *testCommit) { c.addRecord(journal.All, &wire.Record{Kind: wire.RecordStarted}) })
 	at(65, alive(silent)) // with the grace due at 71, not at 61
 	at(71, alive(silent), send(going))
 	at(80, func(c *testCommit) {
-		c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: silent, Forget: &wire.ForgetMark{Deleted: true}})
+		c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: silent, Forget: &wire.ForgetRecord{Deleted: true}})
 	}, send(going))
 	at(90, send(silent)) // deleted: it does not come back
 	return list
@@ -79,8 +79,8 @@ func applyCommits(t *testing.T, s *Shard, list []*testCommit) {
 // TestSecondReducerGetsSignalsAndDeadlines adds a second reducer, and expects each signal once, and separate deadlines
 // and snapshot sections.
 func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
-	commits := newCountCommits(t)
-	whole, c := newCountShard()
+	commits := newSampleCommits(t)
+	whole, c := newCounterShard()
 	applyCommits(t, whole, commits)
 	p := whole.Partition(1)
 	n, ok := p.Find(1)
@@ -91,9 +91,9 @@ func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 		t.Fatalf("silent: %v, want %v", c.silent, want)
 	}
 	for k := range commits {
-		part, _ := newCountShard()
+		part, _ := newCounterShard()
 		applyCommits(t, part, commits[:k])
-		again, c := newCountShard()
+		again, c := newCounterShard()
 		for id := range model.Partitions {
 			body, at := part.Snapshot(model.Partition(id), nil)
 			if err := again.Restore(model.Partition(id), at, body); err != nil {
@@ -110,18 +110,19 @@ func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 	}
 }
 
-// Restore refuses a snapshot section without a reducer, and names the section.
+// TestSectionWithoutReducerIsRefused restores a snapshot section of an unknown reducer, and expects an error
+// that names the section.
 func TestSectionWithoutReducerIsRefused(t *testing.T) {
-	s, _ := newCountShard()
-	applyCommits(t, s, newCountCommits(t)[:1])
+	s, _ := newCounterShard()
+	applyCommits(t, s, newSampleCommits(t)[:1])
 	body, at := s.Snapshot(1, nil)
 	if err := New(Options{}).Restore(1, at, body); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), `section "counts"`) {
 		t.Errorf("without the reducer: %v", err)
 	}
 	alone := New(Options{})
-	applyCommits(t, alone, newCountCommits(t)[:1])
+	applyCommits(t, alone, newSampleCommits(t)[:1])
 	body, at = alone.Snapshot(1, nil)
-	late, c := newCountShard()
+	late, c := newCounterShard()
 	if err := late.Restore(1, at, body); err != nil || late.Nodes() != 3 || !slices.Equal(c.partitions[1].counts, []uint64{0, 0, 0}) {
 		t.Errorf("a reducer added later: %v, %v", err, c.partitions[1].counts)
 	}
@@ -135,8 +136,8 @@ func TestSectionWithoutReducerIsRefused(t *testing.T) {
 
 // FuzzRestoreSections restores random bytes as a snapshot, and expects an error with an empty partition, or no error.
 func FuzzRestoreSections(f *testing.F) {
-	s, _ := newCountShard()
-	for _, c := range newCountCommits(f) {
+	s, _ := newCounterShard()
+	for _, c := range newSampleCommits(f) {
 		if err := s.Apply(c); err != nil {
 			f.Fatal(err)
 		}
@@ -145,14 +146,14 @@ func FuzzRestoreSections(f *testing.F) {
 	}
 	f.Add(EmptySnapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, _ := newCountShard()
+		s, _ := newCounterShard()
 		if err := s.Restore(1, journal.Position{Log: 1, Number: 1}, data); err != nil {
 			if s.Nodes() != 0 || s.Partition(1).tombstones.Len() != 0 {
 				t.Fatalf("%d nodes after %v", s.Nodes(), err)
 			}
 			return
 		}
-		again, _ := newCountShard()
+		again, _ := newCounterShard()
 		body, _ := s.Snapshot(1, nil)
 		if err := again.Restore(1, journal.Position{}, body); err != nil || again.Hash(1) != s.Hash(1) {
 			t.Fatalf("a snapshot of what was restored is another: %v", err)
@@ -160,20 +161,20 @@ func FuzzRestoreSections(f *testing.F) {
 	})
 }
 
-// TestTombstonesExpireAfterSpoolAge removes nodes, and expects their removal marks (tombstones) to expire after the
-// spool age. Until then an agent's spool may still have results of the node. Deleting a whole fleet at once takes
-// linear time.
+// TestTombstonesExpireAfterSpoolAge removes nodes, and expects their tombstones to expire after the maximum
+// spool age. Until then an agent's spool may still have results of the node. Deleting a whole fleet at once
+// takes linear time.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)
 	for i := range many {
 		first.addRecord(1, &wire.Record{
-			Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true},
+			Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetRecord{Deleted: true},
 		})
 	}
 	forget := func(number uint64, at time.Duration) *testCommit {
 		c := newCommit(number, at)
-		c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
+		c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetRecord{Check: model.CheckID(1000 + number)}})
 		return c
 	}
 	s := New(Options{})
@@ -200,7 +201,7 @@ func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 // testCommit is a journal.Commit in memory.
 type testCommit struct{ journaltest.Commit }
 
-// newCommit returns an empty test commit with a number and a listening time (time able to receive results).
+// newCommit returns an empty test commit with a number and the time for which the server has listened.
 func newCommit(number uint64, listening time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: 1, Number: number}, Listened: listening, Time: int64(1_800_000_000*time.Second + listening),
@@ -212,7 +213,7 @@ func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
 	c.AddEntry(s, wire.AppendRecord(nil, r))
 }
 
-// addValueBlocks adds value blocks (metric samples) of a node, with sequence numbers from first on.
+// addValueBlocks adds value blocks (metric samples) of a node, numbered from a given sequence number.
 func (c *testCommit) addValueBlocks(t testing.TB, node model.NodeID, first uint64, blocks int) {
 	b := &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1}
 	for range blocks {

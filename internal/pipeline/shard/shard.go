@@ -130,13 +130,12 @@ func (s *Shard) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Deliver queues a commit for every worker, in the order of positions. It blocks
-// while a queue is full, and skips a commit that was delivered before. It is made for
-// journal.Options.Deliver and Journal.Read. At a start: open the journal with a
-// Deliver that waits, restore, Read from the lowest restored position into Deliver,
-// then let the waiting one go.
+// Deliver queues a journal commit for every worker, in the order of journal positions. It blocks while a queue
+// is full, and skips a commit that was delivered before. It is made for journal.Options.Deliver and
+// Journal.Read. At a start: open the journal with a Deliver that waits, restore, Read from the lowest restored
+// position into Deliver, then let the waiting one go.
 func (s *Shard) Deliver(c journal.Commit) {
-	s.noteDelivered(c)
+	s.recordDeliveredPosition(c)
 	for _, w := range s.workers {
 		c.Retain()
 		if w.queue.Put(s.life, c) != nil {
@@ -145,10 +144,10 @@ func (s *Shard) Deliver(c journal.Commit) {
 	}
 }
 
-// Apply applies a commit by all reducers, on the caller's goroutine. It is for a shard without Run, which has one
-// caller; Snapshot may be called meanwhile. After an error the shard is of no use.
+// Apply lets all reducers apply a journal commit, on the caller's goroutine. It is for a shard without Run,
+// which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
 func (s *Shard) Apply(c journal.Commit) error {
-	s.noteDelivered(c)
+	s.recordDeliveredPosition(c)
 	for _, w := range s.workers {
 		if err := w.applyCommit(c); err != nil {
 			return err
@@ -157,16 +156,16 @@ func (s *Shard) Apply(c journal.Commit) error {
 	return nil
 }
 
-// noteDelivered records the position of the last commit that Deliver or Apply received
-func (s *Shard) noteDelivered(c journal.Commit) {
+// recordDeliveredPosition records the position of the last commit that Deliver or Apply received
+func (s *Shard) recordDeliveredPosition(c journal.Commit) {
 	pos := c.Position()
 	s.log.Store(pos.Log)
 	s.delivered.Store(pos.Number)
 }
 
-// Log returns the id of the journal that contains the last applied commit. A restored or repaired journal has a new
+// JournalID returns the id of the journal that contains the last applied commit. A restored or repaired journal has a new
 // id.
-func (s *Shard) Log() uint64 { return s.log.Load() }
+func (s *Shard) JournalID() uint64 { return s.log.Load() }
 
 // Revision returns the newest revision of the declared resources that the journal has recorded
 func (s *Shard) Revision() int64 { return s.revision.Load() }
@@ -182,8 +181,8 @@ func (s *Shard) advanceRevision(revision int64) {
 	}
 }
 
-// LastNumbers returns the last sequence number of each stream of a node. A stream is a numbered sequence of signals.
-// It first waits until the shard has applied a commit.
+// LastNumbers returns the last applied sequence number in each stream of a node's signals. A stream is a
+// numbered sequence of signals. It first waits until the shard has applied a commit.
 func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error) {
 	if err := s.WaitApplied(ctx, after); err != nil {
 		return nil, err
@@ -211,8 +210,8 @@ type WorkerLoad struct {
 	Queued int           // commits that wait
 }
 
-// Loads returns how busy each worker is.
-func (s *Shard) Loads() (list []WorkerLoad) {
+// WorkerLoads returns how busy each worker is.
+func (s *Shard) WorkerLoads() (list []WorkerLoad) {
 	for _, w := range s.workers {
 		list = append(list, WorkerLoad{time.Duration(s.busy[w.number].Load()), len(w.queue.Items())})
 	}
@@ -222,7 +221,7 @@ func (s *Shard) Loads() (list []WorkerLoad) {
 // Workers returns the number of workers.
 func (s *Shard) Workers() int { return len(s.workers) }
 
-// positionWaiter is one caller of WaitApplied with the journal position for which the caller waits.
+// positionWaiter is one caller of WaitApplied, with the journal position to wait for.
 type positionWaiter struct {
 	number uint64
 	done   chan struct{}
@@ -261,12 +260,12 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	s.waits.Store(int32(len(s.waiters)))
 	s.waitMu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("wait for commit %d to be applied: %w", p.Number, err)
+		return fmt.Errorf("wait until journal commit %d is applied: %w", p.Number, err)
 	}
 	return ErrStopped
 }
 
-// wakeWaiters ends the calls of WaitApplied whose position is now applied
+// wakeWaiters wakes the callers of WaitApplied after their journal position was applied.
 func (s *Shard) wakeWaiters() {
 	if s.waits.Load() == 0 {
 		return

@@ -89,18 +89,18 @@ func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) er
 		return fmt.Errorf("restore partition %d: the partition already has nodes", id)
 	}
 	if err := p.decodeSections(NewDecoder(body)); err != nil {
-		p.resetPartition()
+		p.reset()
 		return fmt.Errorf("restore partition %d: %w", id, err)
 	}
 	p.at = at
-	s.noteRestored(id, at)
+	s.recordRestoredPosition(id, at)
 	return nil
 }
 
 // decodeSections reads all sections of a partition's snapshot and refuses unknown versions and sections.
 func (p *Partition) decodeSections(d *Decoder) error {
 	if version := d.Byte(); d.err == nil && version != SnapshotVersion {
-		return fmt.Errorf("%w: the section has version %d, this program reads version %d", ErrSnapshot, version, SnapshotVersion)
+		return fmt.Errorf("%w: the snapshot has version %d, this program reads version %d", ErrSnapshot, version, SnapshotVersion)
 	}
 	decoded := map[string]bool{}
 	for i := range d.Count() {
@@ -135,7 +135,7 @@ func (p *Partition) decodeSections(d *Decoder) error {
 	return d.err
 }
 
-// findSection returns the reducer to which a section of a snapshot belongs.
+// findSection returns the known version and the decode function of a snapshot section by name.
 func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	for _, r := range p.shard.reducers {
 		if s := r.Section(); s.Name == name {
@@ -145,9 +145,9 @@ func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	return Section{}, nil
 }
 
-// noteRestored records the journal position of a partition that was restored from a snapshot. The worker's applied
+// recordRestoredPosition records the journal position of a partition that was restored from a snapshot. The worker's applied
 // position becomes the lowest of the worker's partitions.
-func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
+func (s *Shard) recordRestoredPosition(id model.Partition, at journal.Position) {
 	s.restoreMu.Lock()
 	defer s.restoreMu.Unlock()
 	s.log.Store(at.Log)
@@ -160,8 +160,8 @@ func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	w.applied.Store(lowest)
 }
 
-// resetPartition empties the partition and removes its nodes from the index from node to partition.
-func (p *Partition) resetPartition() {
+// reset removes all nodes and all state from the partition, after a failed restore.
+func (p *Partition) reset() {
 	for len(p.order) > 0 {
 		p.RemoveNode(p.order[len(p.order)-1])
 	}
@@ -172,14 +172,14 @@ func (p *Partition) resetPartition() {
 	}
 }
 
-// IntentMark returns the newest revision number of declared resources that the journal has. It also has their highest
-// id. It is zero if no such record was journaled. All partitions have the same one unless commits of the journal are
-// lost: then that of the partition furthest ahead counts.
-func (s *Shard) IntentMark() (last wire.IntentMark) {
+// RevisionRecord returns the journal's newest record about the revision of the declared resources. It also has
+// their highest id. It is zero if no such record was journaled. All partitions have the same one unless commits
+// of the journal are lost: then that of the partition furthest ahead counts.
+func (s *Shard) RevisionRecord() (last wire.IntentRecord) {
 	furthest := uint64(0)
 	for _, p := range s.partitions {
 		p.Lock()
-		if mark := decodeMark(p.intentMark); mark != nil && p.at.Number >= furthest {
+		if mark := decodeRevisionRecord(p.intentMark); mark != nil && p.at.Number >= furthest {
 			last, furthest = *mark, p.at.Number
 		}
 		p.Unlock()
@@ -187,21 +187,21 @@ func (s *Shard) IntentMark() (last wire.IntentMark) {
 	return last
 }
 
-// SnapshotMark returns the record about the revision of the declared resources in an encoded snapshot. It also has
-// their highest id. It is nil if none is readable.
-func SnapshotMark(body []byte) *wire.IntentMark {
+// SnapshotRevision returns the record in an encoded snapshot about the revision of the declared resources. It
+// also has their highest id. It is nil if none is readable.
+func SnapshotRevision(body []byte) *wire.IntentRecord {
 	d := NewDecoder(body)
 	if version, sections := d.Byte(), d.Count(); version != SnapshotVersion || sections == 0 {
 		return nil
 	}
 	d.Bytes() // name of the first section
 	d.Byte()  // its version
-	return decodeMark(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
+	return decodeRevisionRecord(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
 }
 
-// decodeMark decodes the journal record of the revision (version number) of the declared resources. It returns nil if
+// decodeRevisionRecord decodes a journal record about the revision of the declared resources. It returns nil if
 // the input is empty or another record.
-func decodeMark(encoded []byte) *wire.IntentMark {
+func decodeRevisionRecord(encoded []byte) *wire.IntentRecord {
 	var r wire.Record
 	if len(encoded) == 0 || r.Decode(encoded) != nil || r.Kind != wire.RecordIntent {
 		return nil
@@ -298,7 +298,7 @@ func (d *Decoder) Fixed32() uint32 {
 // Bytes reads a length and then that number of bytes
 func (d *Decoder) Bytes() []byte { return d.nextBytes(d.Uint()) }
 
-// Array reads as many bytes as fit into dst.
+// Array fills the slice dst with the next bytes of the snapshot section.
 func (d *Decoder) Array(dst []byte) { copy(dst, d.nextBytes(uint64(len(dst)))) }
 
 // Count reads the number of elements that follow, each of at least one byte.
@@ -392,7 +392,7 @@ func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
 
 // decode reads the snapshot section "nodes", with the nodes and the tombstones of removed nodes
 func (p *Partition) decode(d *Decoder) {
-	if p.intentMark = slices.Clone(d.Bytes()); len(p.intentMark) > 0 && decodeMark(p.intentMark) == nil {
+	if p.intentMark = slices.Clone(d.Bytes()); len(p.intentMark) > 0 && decodeRevisionRecord(p.intentMark) == nil {
 		d.Fail("the mark of the intent")
 		return
 	}
@@ -439,6 +439,6 @@ func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
 	}
 	for range streams {
 		key := wire.StreamKey{Stream: wire.StreamID(d.Fixed64()), Lane: wire.Lane(d.Byte())}
-		node.streams = append(node.streams, lastOfStream{key, d.Uint()})
+		node.streams = append(node.streams, streamSequence{key, d.Uint()})
 	}
 }

@@ -46,14 +46,14 @@ type Worker struct {
 	// Reused for every record.
 	record  wire.Record
 	reader  wire.BatchReader
-	signal  appliedSignal
-	arrival Arrival
+	signal  currentSignal
+	arrival SignalOrigin
 	expired []uint32
 }
 
-// appliedSignal is the signal that the worker applies at present, with its decoded body. It has the decoded body if
-// that is a report and a reducer has asked for it.
-type appliedSignal struct {
+// currentSignal is the signal that a worker is applying now, with the signal's decoded body. It has the decoded
+// body if that is a report and a reducer has asked for it.
+type currentSignal struct {
 	wire.Signal
 	report  wire.Report
 	err     error
@@ -123,8 +123,9 @@ func (w *Worker) runQueue(ctx context.Context) error {
 	}
 }
 
-// takeRestored reads how far restored partitions are, before the worker applies commits
-func (w *Worker) takeRestored() {
+// loadRestoredPositions reads the journal positions of restored partitions, before the worker applies the first
+// commit.
+func (w *Worker) loadRestoredPositions() {
 	for i, p := range w.owned {
 		w.nextDeadlines[i], w.restoredNumbers[i] = p.nextDeadline(), p.at.Number
 	}
@@ -140,7 +141,7 @@ func (w *Worker) applyCommit(c journal.Commit) error {
 	w.Position, w.Received, w.Listening = c.Position(), c.Received(), int64(c.Listening())
 	if !w.started {
 		w.started = true
-		w.takeRestored()
+		w.loadRestoredPositions()
 	}
 	if w.Position.Number <= w.applied.Load() {
 		return nil // replayed and delivered: the journal's head moves before Deliver
@@ -153,16 +154,16 @@ func (w *Worker) applyCommit(c journal.Commit) error {
 			w.all = append(w.all, data)
 			return nil
 		}); err != nil {
-			return fmt.Errorf("read commit %d: %w", w.Position.Number, err)
+			return fmt.Errorf("read journal commit %d: %w", w.Position.Number, err)
 		}
 	}
 	for _, s := range sections {
 		if int(s) >= len(w.index) {
-			return fmt.Errorf("read commit %d: section %d is not the number of a partition", w.Position.Number, s)
+			return fmt.Errorf("read journal commit %d: section %d is not the number of a partition", w.Position.Number, s)
 		}
 		if i := w.index[s]; i >= 0 && w.Position.Number > w.restoredNumbers[i] {
 			if err := w.applyToPartition(int(i), c, s); err != nil {
-				return fmt.Errorf("read commit %d: %w", w.Position.Number, err)
+				return fmt.Errorf("read journal commit %d: %w", w.Position.Number, err)
 			}
 		}
 	}
@@ -252,8 +253,8 @@ func (w *Worker) Definition(id model.DefinitionID) *model.Definition {
 	return c
 }
 
-// Report decodes the directive report that the worker applies, once for all reducers. It is valid until Applier.Signal
-// returns.
+// Report returns the decoded report of a directive, and decodes the bytes only once for all reducers. It is
+// valid until Applier.ApplySignal returns.
 func (w *Worker) Report() (*wire.Report, error) {
 	s := &w.signal
 	if !s.decoded {

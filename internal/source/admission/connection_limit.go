@@ -61,9 +61,9 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	return a
 }
 
-// peoplePlaces returns how many of the allowed connections are kept free for users. Agent sessions above that number
-// may be closed while they are silent.
-func (a *Admission) peoplePlaces() int { return min(a.max/8, 64) }
+// reservedForUsers returns how many of the allowed connections are reserved for users. Agent sessions above
+// that number may be closed while they are silent.
+func (a *Admission) reservedForUsers() int { return min(a.max/8, 64) }
 
 // admitConn admits a new connection, or refuses the connection at the limit. It may close a silent connection for the
 // new one. After a refusal it returns nil.
@@ -76,11 +76,11 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 			a.mu.Unlock()
 			a.metrics.full.Inc()
 			nc.Close()
-			a.logCrowded()
+			a.logLimitReached()
 			return nil
 		}
 		evicted = first.Value.(*Conn)
-		a.endSilenceLocked(evicted)
+		a.removeSilentLocked(evicted)
 		a.releaseLocked(evicted)
 	}
 	a.open++
@@ -88,30 +88,30 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 	if evicted != nil {
 		a.metrics.evicted.Inc()
 		evicted.Conn.Close()
-		a.logCrowded()
+		a.logLimitReached()
 	}
 	return &Conn{Conn: nc, admission: a}
 }
 
-// logCrowded logs that the connection limit is reached, at most once a minute.
-func (a *Admission) logCrowded() {
+// logLimitReached logs that the connection limit is reached, at most once a minute.
+func (a *Admission) logLimitReached() {
 	a.crowded.Do(func() {
 		a.log.Warn("the server is at its limit of connections: closed an idle unauthenticated connection, or the new one; at most one line a minute, see muster_connections_refused_total",
-			"places", a.max, "for_people", a.peoplePlaces(), "hint", "raise the limit of open files: systemctl edit muster: [Service] LimitNOFILE=N")
+			"places", a.max, "for_people", a.reservedForUsers(), "hint", "raise the limit of open files: systemctl edit muster: [Service] LimitNOFILE=N")
 	})
 }
 
 // Limit wraps a listener, so that its connections count towards the limit for all listeners together.
-func (a *Admission) Limit(l net.Listener) net.Listener { return limited{l, a} }
+func (a *Admission) Limit(l net.Listener) net.Listener { return limitedListener{l, a} }
 
-// limited is a net.Listener whose accepted connections count towards the limit of an Admission.
-type limited struct {
+// limitedListener is a net.Listener whose accepted connections count towards the limit of an Admission.
+type limitedListener struct {
 	net.Listener
 	admission *Admission
 }
 
 // Accept returns the next connection, after the Admission has admitted the connection.
-func (l limited) Accept() (net.Conn, error) {
+func (l limitedListener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
 		if err != nil {
@@ -138,9 +138,9 @@ func (a *Admission) releaseLocked(c *Conn) {
 	}
 }
 
-// endSilenceLocked removes a connection from the list of silent connections, which new connections may replace. Only
-// silent connections are replaced.
-func (a *Admission) endSilenceLocked(c *Conn) {
+// removeSilentLocked removes a connection from the silent connections, which new connections may replace at the
+// limit. Only silent connections are replaced.
+func (a *Admission) removeSilentLocked(c *Conn) {
 	if c.silentElement != nil {
 		a.silentConns.Remove(c.silentElement)
 		c.silentElement = nil
@@ -175,7 +175,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// Read reads from the client, whose connection counts as silent until the client has authenticated. While an
+// Read reads from the client, and counts the connection as silent until the client has authenticated. While an
 // unauthenticated peer is read, its connection may be evicted.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(c.unread) > 0 {
@@ -201,7 +201,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	a.mu.Unlock()
 	n, err := c.Conn.Read(b)
 	a.mu.Lock()
-	a.endSilenceLocked(c)
+	a.removeSilentLocked(c)
 	a.mu.Unlock()
 	return n, err
 }
@@ -226,7 +226,7 @@ func (c *Conn) CloseWrite() error {
 // Close closes the connection and removes the connection from the count.
 func (c *Conn) Close() error {
 	c.admission.mu.Lock()
-	c.admission.endSilenceLocked(c)
+	c.admission.removeSilentLocked(c)
 	c.admission.releaseLocked(c)
 	c.admission.mu.Unlock()
 	return c.Conn.Close()
@@ -239,19 +239,19 @@ func (c *Conn) MarkAuthenticated() {
 	a := c.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c.released || c.provenAgent || a.max > 0 && a.provenAgents >= a.max-a.peoplePlaces() {
+	if c.released || c.provenAgent || a.max > 0 && a.provenAgents >= a.max-a.reservedForUsers() {
 		return
 	}
 	a.provenAgents++
 	c.provenAgent = true
-	c.proveLocked()
+	c.markAuthenticatedLocked()
 }
 
-// proveLocked protects an authenticated client's connection from replacement by new connections. The caller holds the
+// markAuthenticatedLocked protects an authenticated client's connection from replacement by new connections. The caller holds the
 // lock.
-func (c *Conn) proveLocked() {
+func (c *Conn) markAuthenticatedLocked() {
 	c.proven.Store(true)
-	c.admission.endSilenceLocked(c)
+	c.admission.removeSilentLocked(c)
 }
 
 // MarkAuthenticated protects the connection of an authenticated client from replacement by new connections. No new
@@ -279,13 +279,13 @@ func countedConnOf(nc net.Conn) *Conn {
 // connContextKey is the key under which a request's context stores its connection.
 type connContextKey struct{}
 
-// WithConn stores the connection in the context for ProtectRequest.
+// WithConn stores the connection in the context of its requests, for a later call of ProtectRequest.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }
 
-// ProtectRequest keeps the connection of an authenticated HTTP request from being closed for new connections. People
-// get at most a quarter of all connections in this way.
+// ProtectRequest protects the connection of an authenticated HTTP request from replacement by new connections.
+// People get at most a quarter of all connections in this way.
 func ProtectRequest(ctx context.Context) {
 	c, _ := ctx.Value(connContextKey{}).(*Conn)
 	if c == nil || c.proven.Load() {
@@ -297,7 +297,7 @@ func ProtectRequest(ctx context.Context) {
 	if ok {
 		c.provenByRequest = true
 		a.provenByRequest++
-		c.proveLocked()
+		c.markAuthenticatedLocked()
 	}
 	a.mu.Unlock()
 }

@@ -34,8 +34,8 @@ func admitPipe(t *testing.T, a *Admission) *Conn {
 	return c
 }
 
-// TestAuthenticatedConnectionsAreNotEvicted opens one more than the allowed connections, all authenticated, and
-// expects the new one to be refused. All open connections are authenticated.
+// TestAuthenticatedConnectionsAreNotEvicted fills the connection limit with authenticated connections, and
+// expects a refusal of one more connection. All open connections are authenticated.
 func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	a := newTestAdmission(2)
 	first, second := admitPipe(t, a), admitPipe(t, a)
@@ -51,8 +51,8 @@ func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	}
 }
 
-// TestLongestSilentConnectionIsEvicted opens one more than the allowed connections, and expects the longest silent
-// connection to be closed. The new connection replaces it. Authenticated connections stay.
+// TestLongestSilentConnectionIsEvicted exceeds the connection limit, and expects the server to close the
+// longest silent connection. The new connection replaces it. Authenticated connections stay.
 func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAdmission(2)
@@ -80,9 +80,10 @@ func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	})
 }
 
-// TestAgentsLeavePlacesToPeople fills the limit with silent agents, and expects a new user to replace one agent. A new
-// connection replaces a silent agent session, once agents use more than seven eighths of the limit.
-func TestAgentsLeavePlacesToPeople(t *testing.T) {
+// TestAgentsLeaveConnectionsForUsers fills the connection limit with silent agents, and expects a new user to
+// replace one agent. A new connection replaces a silent agent session, once agents use more than seven eighths
+// of the limit.
+func TestAgentsLeaveConnectionsForUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAdmission(16)
 		var ends []chan error
@@ -114,9 +115,9 @@ func TestAgentsLeavePlacesToPeople(t *testing.T) {
 	})
 }
 
-// TestPeopleKeepAQuarterOfTheConnections expects HTTP requests of users to protect at most a quarter of all
-// connections from being closed.
-func TestPeopleKeepAQuarterOfTheConnections(t *testing.T) {
+// TestUsersProtectAQuarterOfConnections expects requests of users to protect at most a quarter of all
+// connections from replacement.
+func TestUsersProtectAQuarterOfConnections(t *testing.T) {
 	a := newTestAdmission(4)
 	first, second := admitPipe(t, a), admitPipe(t, a)
 	for _, c := range []*Conn{first, second, first} {
@@ -137,9 +138,9 @@ func TestHandshakeWithoutASlotWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gates := HandshakeLimits{agents: make(handshakeGate, 1)}
 		first, second := new(Conn), new(Conn)
-		gates.EnterAgent(first)
+		gates.AcquireAgentSlot(first)
 		entered := false
-		go func() { gates.EnterAgent(second); entered = true }()
+		go func() { gates.AcquireAgentSlot(second); entered = true }()
 		synctest.Wait()
 		if entered || gates.FreeAgentSlots() != 0 {
 			t.Error("two TLS handshakes hold the only slot at the same time")

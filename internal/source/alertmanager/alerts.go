@@ -78,8 +78,8 @@ func (p *alertEvent) presentResult() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// isIdle reports whether the server may drop its record of an event without firing alerts. No alert fires then, and
-// the journal has its OK result.
+// isIdle reports whether the server may drop the record of an event that has no firing alerts. No alert fires
+// then, and the journal has its OK result.
 func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.stateKnown }
 
 // removeExpired removes the alerts that were not repeated in time and returns how many.

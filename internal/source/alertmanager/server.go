@@ -87,7 +87,7 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	for {
 		page, err := s.cfg.View.List(ctx, q)
 		if err != nil {
-			return fmt.Errorf("list events of alerts: %w", err)
+			return fmt.Errorf("list the events of open alerts: %w", err)
 		}
 		for i := range page.States {
 			st := &page.States[i]
@@ -97,7 +97,7 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 			}
 			s.events[eventKey{st.Node, st.Check}] = &alertEvent{
 				node: st.Node, namespace: namespace, check: check, stateKnown: true, status: st.Status, output: st.Output,
-				restored: &firingAlert{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + repeatTime(st.Output)},
+				restored: &firingAlert{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + repeatDeadline(st.Output)},
 			}
 		}
 		if q.After = page.Next; q.After == "" {
@@ -106,8 +106,8 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	}
 }
 
-// readClockLocked advances the clock for the ends of alerts, which stands still while the process is stopped. The
-// clock, Server.clock, stands still while the process is stopped.
+// readClockLocked advances the clock for the expiry of alerts, which stops while the server process is stopped.
+// The clock, Server.clock, stands still while the process is stopped.
 func (s *Server) readClockLocked() time.Duration {
 	at := s.cfg.Now()
 	s.clock += min(max(0, at.Sub(s.clockRead)), 2*expiryInterval)
@@ -119,7 +119,7 @@ func (s *Server) readClockLocked() time.Duration {
 func (s *Server) endExpiredAlerts(ctx context.Context) error {
 	s.mu.Lock()
 	now := s.readClockLocked()
-	s.forgetSendersLocked(now)
+	s.pruneSendersLocked(now)
 	var changed []*alertEvent
 	for key, p := range s.events {
 		n := p.removeExpired(now)
@@ -178,7 +178,7 @@ func (s *Server) markUnknown(list []*alertEvent) {
 	}
 }
 
-// Config has the settings of a Server and the services for its calls.
+// Config holds the settings and dependencies of a Server.
 type Config struct {
 	Access core.Access
 	Intent Intent

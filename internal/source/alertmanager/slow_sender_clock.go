@@ -40,7 +40,7 @@ type expiredAlert struct {
 	advances  int           // successive repetitions in which the endsAt advanced
 }
 
-// setLifetimes decides until when each alert of a request fires if its sender does not repeat the alert. It also
+// setLifetimes decides how long each alert of a request fires without a repetition by its sender. It also
 // detects a slow clock of the sender.
 func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
@@ -50,7 +50,7 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	var behind, ahead time.Duration
 	for i := range alerts {
 		a := &alerts[i]
-		if !a.isUndecided() {
+		if !a.isUnhandled() {
 			continue // refused
 		}
 		key := senderAlert{sender, a.labelsHash()}
@@ -85,8 +85,9 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	}
 }
 
-// usualLifetime returns how long an alert fires if its sender does not repeat the alert. It is zero or less if the
-// alert has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
+// usualLifetime returns how long an alert normally fires without a repetition by its sender. It is zero or less
+// if the alert has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so
+// long.
 func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 	switch left := a.EndsAt.Sub(wall); {
 	case a.EndsAt.IsZero() && a.Labels[grafanaLabel] != "":
@@ -103,8 +104,9 @@ func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 // grafanaLabel is a label of every alert of Grafana's own rules.
 const grafanaLabel = "grafana_folder"
 
-// repeatTime returns how long an alert may stay open after a server's start without a repetition. Then the alert ends.
-func repeatTime(output string) time.Duration {
+// repeatDeadline returns how long after a server's start an alert may stay open without a repetition. Then the
+// alert ends.
+func repeatDeadline(output string) time.Duration {
 	if strings.Contains(output, grafanaLabel+"=") {
 		return grafanaLifetime
 	}
@@ -134,12 +136,12 @@ func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration
 	return clockDelay{}
 }
 
-// clockNote returns a note for an event's output that the sender's clock is slow.
+// clockNote returns a note about a sender's slow clock, for the output of an event.
 func clockNote(by intent.Actor, behind time.Duration) string {
 	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Address, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
 }
 
-// warnClockLocked logs a sender's slow clock once per warnInterval.
+// warnClockLocked logs a warning about a sender's slow clock, at most once per warnInterval.
 func (s *Server) warnClockLocked(sender string, now time.Duration, what string, args ...any) {
 	if at, ok := s.warned[sender]; ok && now-at < warnInterval {
 		return
@@ -148,9 +150,9 @@ func (s *Server) warnClockLocked(sender string, now time.Duration, what string, 
 	s.cfg.Log.Warn(what, append([]any{"sender", sender}, args...)...)
 }
 
-// forgetSendersLocked drops records about senders that are too old to matter. They are past ends of alerts and logged
+// pruneSendersLocked drops records about senders that are too old to matter. They are past ends of alerts and logged
 // warnings.
-func (s *Server) forgetSendersLocked(now time.Duration) {
+func (s *Server) pruneSendersLocked(now time.Duration) {
 	for key, e := range s.pastEnds {
 		if now-e.arrivedAt >= pastEndLifetime {
 			delete(s.pastEnds, key)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Window limits how many uncommitted bytes a session may append to the journal. It can also forbid further appends.
+// Window limits how many bytes a session may append to the journal before a commit. It can also forbid further
+// appends.
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -22,7 +23,7 @@ type Window struct {
 	ended       bool
 }
 
-// Open starts the limit of uncommitted bytes (window) of a new session. Call it before any other method.
+// Open initializes the limit of uncommitted bytes for a new session. Call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
 // Acquire waits until a session may append `size` more bytes, within its limit of uncommitted bytes. The limit is most
@@ -43,11 +44,11 @@ func (w *Window) Acquire(size, most int) bool {
 	return true
 }
 
-// Release unlocks the append lock, which Acquire has locked, after the append to the journal.
+// Release unlocks the append lock of a session after an append to the journal.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
-// Commit frees room in the session's limit after the journal has committed some of its bytes. An error ends the
-// session, whose agent sends the bytes again in another session. The caller holds Mu.
+// Commit reduces the session's uncommitted bytes after a commit of the journal. An error ends the session,
+// whose agent sends the bytes again in another session. The caller holds Mu.
 func (w *Window) Commit(size int, err error) {
 	w.uncommitted -= size
 	if err != nil {
@@ -63,7 +64,8 @@ func (w *Window) Ended() bool {
 	return w.ended
 }
 
-// EndedLocked does the same as Ended, but the caller must already hold Mu.
+// EndedLocked reports whether further journal appends of the session are forbidden, for callers with the lock
+// Mu.
 func (w *Window) EndedLocked() bool { return w.ended }
 
 // End bars the session from further appends to the journal.
@@ -73,13 +75,13 @@ func (w *Window) End() {
 	w.Mu.Unlock()
 }
 
-// EndLocked does the same as End, but the caller must already hold Mu.
+// EndLocked bars the session from further appends to the journal, for callers with the lock Mu.
 func (w *Window) EndLocked() {
 	w.ended = true
 	w.Changed.Broadcast()
 }
 
-// Displace bars a replaced session from further appends to the journal, and waits for a running append.
+// Displace bars a replaced session from further journal appends, and waits for the end of a running append.
 func (w *Window) Displace() {
 	w.End()
 	w.appendLock.Lock() // the session's last append holds it
@@ -110,26 +112,26 @@ func (p Peer) String() string {
 	return p.Address + " (machine " + p.Machine + ")"
 }
 
-// Clone describes a machine that was refused because a connected machine has the same identity.
+// Clone describes a machine that the server refused because another machine uses the same identity.
 type Clone struct {
 	Node    Node
 	Holder  Peer // the connected machine
 	Refused Peer
 }
 
-// Probe tests whether an agent is alive, by a numbered ping. The agent must answer with the same number. Only the
-// answer to that ping counts: frames that a machine sent before it died may still arrive.
+// Probe tests by a ping with a number whether an agent is alive. The agent must answer with the same number.
+// Only the answer to that ping counts: frames that a machine sent before it died may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
-// pendingProbe is a probe whose ping has no pong yet.
+// pendingProbe is a ping to an agent that has not answered yet.
 type pendingProbe struct {
 	number uint64
 	alive  chan bool // receives the one answer; buffered
 }
 
-// Ask pings an agent by the function ping, and reports whether the agent answered in time. ok is false if a probe is
-// pending already.
-func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (alive, ok bool) {
+// Ping pings an agent by the given function, and reports whether the agent answers in time. ok is false if a
+// probe is pending already.
+func (p *Probe) Ping(ctx context.Context, within time.Duration, ping func()) (alive, ok bool) {
 	pending := &pendingProbe{number: rand.Uint64(), alive: make(chan bool, 1)}
 	if !p.pending.CompareAndSwap(nil, pending) {
 		return false, false
@@ -145,10 +147,10 @@ func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (ali
 	return alive, true
 }
 
-// Pending reports whether a probe waits for its pong.
+// Pending reports whether a ping to the agent has no answer yet.
 func (p *Probe) Pending() bool { return p.pending.Load() != nil }
 
-// Payload returns the number of the present probe, which the ping carries. The text is empty if no probe waits.
+// Payload returns the number in the present ping to the agent. The text is empty if no probe waits.
 func (p *Probe) Payload() []byte {
 	if pending := p.pending.Load(); pending != nil {
 		return binary.BigEndian.AppendUint64(nil, pending.number)
@@ -156,14 +158,14 @@ func (p *Probe) Payload() []byte {
 	return nil
 }
 
-// Pong ends a waiting probe with the result that the agent is alive, if the pong fits.
+// Pong ends the waiting for an agent's answer as alive, if the pong has the expected number.
 func (p *Probe) Pong(payload []byte) {
 	if pending := p.pending.Load(); pending != nil && len(payload) == 8 && binary.BigEndian.Uint64(payload) == pending.number {
 		pending.reportAlive(true)
 	}
 }
 
-// Fail ends a waiting probe as not alive, because the session of the agent has ended.
+// Fail ends the waiting for an agent's answer as not alive, because the session has ended.
 func (p *Probe) Fail() {
 	if pending := p.pending.Load(); pending != nil {
 		pending.reportAlive(false)
@@ -187,5 +189,5 @@ func (x *Session) Alive(ctx, base context.Context, within time.Duration, ping fu
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(base, cancel)()
-	return x.Ask(ctx, within, ping)
+	return x.Ping(ctx, within, ping)
 }

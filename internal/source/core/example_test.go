@@ -21,22 +21,22 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// lineSource is an example source of results, whose agents send the output of a result in each message. It answers "ok
-// N" once the journal has the result.
+// lineSource is an example source of results, whose agents send one result as a line in each message. It
+// answers "ok N" once the journal has the result.
 type lineSource struct {
 	journal  *memoryJournal
 	registry core.Registry[lineSession]
 	limiter  core.Limiter
 	life     *core.Goroutines
-	acks     *core.Outbox[*lineSession]
+	acks     *core.WriterQueue[*lineSession]
 	clock    core.Clock
 	ended    chan string // causes of the ends of sessions
 }
 
-// newLineSource returns the example source lineSource with rate limits that a test never reaches.
+// newLineSource returns an example source of results with rate limits far above the test's traffic.
 func newLineSource() *lineSource {
 	s := &lineSource{journal: &memoryJournal{}, life: core.NewGoroutines(), ended: make(chan string, 2)}
-	s.acks = core.NewOutbox[*lineSession](s.life, core.Acks, "line-acks", 10, nil, func() {})
+	s.acks = core.NewWriterQueue[*lineSession](s.life, core.Acks, "line-acks", 10, nil, func() {})
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
 		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1e6, OutputBytes: 1024}, Burst: time.Second,
@@ -54,11 +54,11 @@ func (s *lineSource) run(ctx context.Context) {
 	s.acks.Start(1)
 	s.clock.Run(ctx, time.Now, func(_ time.Time, now int64) {
 		s.registry.ForEach(func(x *lineSession) {
-			if silence, busy := x.QuietFor(now); silence > maxSilence && !busy {
+			if silence, busy := x.SinceLastFrame(now); silence > maxSilence && !busy {
 				_ = x.Conn.Close()
 			}
 		})
-		s.acks.WakeIfStuck()
+		s.acks.AddWriterIfStuck()
 	})
 	s.life.Stop(func() { s.registry.ForEach(func(x *lineSession) { _ = x.Conn.Close() }) }, s.acks)
 }
@@ -67,7 +67,7 @@ func (s *lineSource) run(ctx context.Context) {
 type lineSession struct {
 	core.Session
 	source *lineSource
-	record core.Record
+	record core.BatchEncoder
 	last   uint64 // number of the last line; the reader alone uses it
 	kept   uint64 // position of the last line in the journal; Mu guards it
 }
@@ -87,7 +87,7 @@ func (s *lineSource) serve(conn net.Conn, node core.Node, uid uuid.UUID, id uint
 		older = old.Base()
 		_ = older.Conn.Close()
 	}
-	err := s.journal.Append(s.life.Base, x.BeginEntries(x.Mark(wire.SessionMark{Start: true}), nil, older, func() []byte { return older.Mark(wire.SessionMark{}) })...)
+	err := s.journal.Append(s.life.Base, x.BeginEntries(x.EncodeSessionRecord(wire.SessionRecord{Start: true}), nil, older, func() []byte { return older.EncodeSessionRecord(wire.SessionRecord{}) })...)
 	if err != nil {
 		s.life.RemoveReader()
 		return err
@@ -103,12 +103,12 @@ func (x *lineSession) Message() (cause string) {
 	if err != nil {
 		return x.ReadFailed(err)
 	}
-	x.Busy(x.source.clock.Now())
-	defer func() { x.Idle(x.source.clock.Now()) }()
+	x.MarkBusy(x.source.clock.Now())
+	defer func() { x.MarkIdle(x.source.clock.Now()) }()
 	if err := x.appendResult(line); err != nil {
 		return "not_stored"
 	}
-	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadBytes: len(line)})
+	debt := x.Budget.Spend(&core.TrafficCost{core.LoadResults: 1, core.LoadBytes: len(line)})
 	x.Budget.Wait(x.source.life.Base, debt, &x.Window)
 	return ""
 }
@@ -122,7 +122,7 @@ func (x *lineSession) End(cause string) {
 	x.Window.End()
 	_ = x.Conn.Close()
 	if x.source.registry.Remove(x.Node.ID, x) {
-		_ = x.source.journal.Append(x.source.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{})})
+		_ = x.source.journal.Append(x.source.life.Base, journal.Entry{Section: x.Section, Data: x.EncodeSessionRecord(wire.SessionRecord{})})
 	}
 	x.source.ended <- cause
 }
@@ -141,7 +141,7 @@ func (x *lineSession) appendResult(output []byte) error {
 	x.last++
 	x.Mu.Unlock()
 	defer x.record.Reset()
-	return x.source.journal.Append(x.source.life.Base, x.record.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
+	return x.source.journal.Append(x.source.life.Base, x.record.Encode(&core.Batch{Node: x.Node.ID, Section: x.Section, Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
 }
 
 // dueAck is the kind of message that acknowledges received lines.
@@ -158,7 +158,7 @@ func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 }
 
 // Flush writes the acknowledgement of the session's last line to the connection.
-func (x *lineSession) Flush(w *core.Scratch, _ core.MessageSet) error {
+func (x *lineSession) Flush(w *core.WriteBuffers, _ core.MessageSet) error {
 	x.Mu.Lock()
 	kept := x.kept
 	x.Mu.Unlock()
@@ -187,10 +187,10 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// TestSourceOfLinesUsesTheCore runs a small example of a result source on package core, and expects acknowledged
-// lines. Package core gives sessions, readers, writers, clock, limits and journal entries. A second connection of the
-// node takes the session over.
-func TestSourceOfLinesUsesTheCore(t *testing.T) {
+// TestExampleSourceAcknowledgesLines sends lines to an example source of results, and expects an
+// acknowledgement of each line. Package core gives sessions, readers, writers, clock, limits and journal
+// entries. A second connection of the node takes the session over.
+func TestExampleSourceAcknowledgesLines(t *testing.T) {
 	s := newLineSource()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -234,8 +234,8 @@ func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	}
 }
 
-// TestDisplacedSessionAppendsNothing replaces a session that waits for room, and expects no further append by the old
-// session. The call of Displace wakes the waiting reader.
+// TestDisplacedSessionAppendsNothing replaces a session that waits for an append, and expects no further
+// journal entry of the session. The call of Displace wakes the waiting reader.
 func TestDisplacedSessionAppendsNothing(t *testing.T) {
 	var w core.Window
 	w.Open()

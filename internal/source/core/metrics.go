@@ -50,7 +50,7 @@ type SessionMetrics struct {
 	Stuck      prometheus.Counter     // writers that were replaced, because their peer did not read
 }
 
-// SessionNames holds the words of the names and help texts of a source's session metrics.
+// SessionNames holds the words that name and describe the session metrics of one source.
 type SessionNames struct {
 	Messages   string // plural: frames, messages
 	Handshakes string

@@ -116,10 +116,10 @@ func (x *Session) Open(now int64) {
 	x.heardAt.Store(now)
 }
 
-// Mark encodes the journal record of the session's start or end.
-func (x *Session) Mark(m wire.SessionMark) []byte {
+// EncodeSessionRecord encodes the journal record about the session's start or end.
+func (x *Session) EncodeSessionRecord(m wire.SessionRecord) []byte {
 	m.Session = x.ID
-	return x.Node.Mark(m)
+	return x.Node.EncodeSessionRecord(m)
 }
 
 // Peer returns the machine and address at the other end of the connection.
@@ -146,26 +146,27 @@ type Activity struct {
 	busy     atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
 }
 
-// Busy records that a frame has arrived, and counts the session as busy until the call of Idle. Idle ends that state.
-func (a *Activity) Busy(now int64) {
+// MarkBusy records that a frame has arrived, and counts the session as busy until MarkIdle. Idle ends that
+// state.
+func (a *Activity) MarkBusy(now int64) {
 	a.heardAt.Store(now)
 	a.busy.Store(true)
 }
 
-// Idle records that the session's reader has handled a message and waits for the next.
-func (a *Activity) Idle(now int64) {
+// MarkIdle records that the session's reader has handled a message and waits for the next.
+func (a *Activity) MarkIdle(now int64) {
 	a.busy.Store(false)
 	a.heardAt.Store(now)
 }
 
-// QuietFor returns the time since the agent's last frame. It also returns whether the reader was too busy to hear the
+// SinceLastFrame returns the time since the agent's last frame. It also returns whether the reader was too busy to hear the
 // agent meanwhile. busy reports that the reader was busy, so the silence is not the agent's.
-func (a *Activity) QuietFor(now int64) (silence time.Duration, busy bool) {
+func (a *Activity) SinceLastFrame(now int64) (silence time.Duration, busy bool) {
 	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 
-// PingDue reports whether the last ping is so long ago that another ping is due. If so, it records that a new ping is
-// sent.
+// PingDue reports whether the last ping to the agent is longer ago than the ping interval. If so, it records
+// that a new ping is sent.
 func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	if now-a.pingedAt.Load() <= int64(every) {
 		return false
@@ -190,15 +191,15 @@ type Node struct {
 	Visitor        bool // the agent connects only to send a result, so no keepalive is expected
 }
 
-// Mark encodes the journal record of the start or end of a session of the node. m holds the session's id and its
-// other fields.
-func (n *Node) Mark(m wire.SessionMark) []byte {
+// EncodeSessionRecord encodes the journal record about the start or end of the node's session. m holds the
+// session's id and its other fields.
+func (n *Node) EncodeSessionRecord(m wire.SessionRecord) []byte {
 	m.Namespace, m.NoKeepalive, m.EveryKeepalive = n.Namespace, n.Visitor, n.EveryKeepalive
 	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
 }
 
-// SectionOf returns the journal section (one per partition of nodes) for a node's entries.
+// SectionOf returns the section of the journal (one per partition of nodes) with the node's entries.
 func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
 
 // Registry maps each node to its one session. S is the session of a source.
@@ -261,9 +262,10 @@ func (r *Registry[S]) ForEach(fn func(*S)) {
 	}
 }
 
-// Record builds the journal entries for one batch of results that an agent sent. It builds one entry for the sending
-// node, and one per result about a proxy node. It reuses its memory. One commit contains all of them.
-type Record struct {
+// BatchEncoder encodes one batch of results from an agent as entries for the journal. It builds one entry for
+// the sending node, and one per result about a proxy node. It reuses its memory. One commit contains all of
+// them.
+type BatchEncoder struct {
 	data []byte
 	list [1]journal.Entry
 	more []journal.Entry
@@ -293,8 +295,8 @@ type Batch struct {
 	Stall   *time.Time // the last stall before the source read the batch: the journal refuses it after a later one
 }
 
-// Entries encodes a batch as entries for the journal. They belong to the record and are valid until Reset.
-func (rec *Record) Entries(b *Batch) []journal.Entry {
+// Encode encodes a batch as entries for the journal. They belong to the record and are valid until Reset.
+func (rec *BatchEncoder) Encode(b *Batch) []journal.Entry {
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], b.Node), b.Body...)
 	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Patient: b.Patient, Aged: b.Aged, Stall: b.Stall}
 	if len(b.Proxied) == 0 {
@@ -318,8 +320,8 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	return rec.more
 }
 
-// Reset drops the references to a batch, so that the record can build the entries of another batch.
-func (rec *Record) Reset() {
+// Reset drops the references to a batch, so that the encoder can encode another batch.
+func (rec *BatchEncoder) Reset() {
 	rec.list[0] = journal.Entry{}
 	clear(rec.more)
 }

@@ -24,7 +24,7 @@ func definitionKindsOf(features []string) (set definitionKinds) {
 	return set
 }
 
-// lacksKindOf reports whether the agent cannot run a compiled check, because its kind is unknown to the agent.
+// lacksKindOf reports whether the agent does not support the kind of a compiled check.
 func (s definitionKinds) lacksKindOf(c *model.Definition) bool { return s>>c.Kind&1 == 0 }
 
 // reduceAssignment returns a copy of an assignment without the checks and other parts that the agent cannot run. It
@@ -47,10 +47,10 @@ func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// understoodAssignment returns the checks and other parts of a node's assignment that its agent can run. It also
+// supportedAssignment returns the checks and other parts of a node's assignment that its agent can run. It also
 // returns the number of definitions that are left out.
-func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
-	whole := x.srv.cfg.Assignments.For(x.Node.ID)
+func (x *session) supportedAssignment() (part *directory.Assignment, leftOut int) {
+	whole := x.srv.cfg.Assignments.AssignmentOf(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
 		leftOut = len(whole.Definitions) - len(part.Definitions)
 	}
@@ -60,7 +60,7 @@ func (x *session) understoodAssignment() (part *directory.Assignment, leftOut in
 // idleUnits returns the assigned checks and other tasks that the agent does not run. The agent does not support or has
 // refused them.
 func (x *session) idleUnits() (list []core.IdleUnit) {
-	want := x.srv.cfg.Assignments.For(x.Node.ID)
+	want := x.srv.cfg.Assignments.AssignmentOf(x.Node.ID)
 	if want == nil {
 		return nil
 	}
@@ -87,8 +87,8 @@ const maxRemoved = 1000
 
 // sendAssignment sends the agent its assignment, or only the changes since the last one. It sends nothing if the hash
 // is unchanged.
-func (x *session) sendAssignment(w *core.Scratch) error {
-	want, leftOut := x.understoodAssignment()
+func (x *session) sendAssignment(w *core.WriteBuffers) error {
+	want, leftOut := x.supportedAssignment()
 	x.Mu.Lock()
 	have := x.assignment.sent
 	x.Mu.Unlock()
@@ -112,7 +112,7 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// assignmentDifference returns the message by which an agent changes the assignment `have` into the assignment `want`.
+// assignmentDifference returns the message by which an agent changes one assignment into another assignment.
 // have is nil if unknown.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}

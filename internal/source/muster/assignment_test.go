@@ -101,9 +101,9 @@ func definitionIDs(list []*model.Definition) string {
 	return fmt.Sprint(ids)
 }
 
-// TestHeldAssignmentIsNotSentAgain reconnects agents, and expects the assignment to be sent only to agents with an
+// TestCurrentAssignmentIsNotSentAgain reconnects agents, and expects the assignment to be sent only to agents with an
 // older version. An outdated agent gets the whole current assignment.
-func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
+func TestCurrentAssignmentIsNotSentAgain(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
 	a := w.openAgent(uid)
@@ -123,8 +123,9 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	c.wait("whole", func() bool { return len(c.assignments) == 1 && definitionIDs(c.assignments[0].Definitions) == "[2 3]" })
 }
 
-// An agent that confirms a wrong hash gets the whole assignment.
-func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
+// TestWrongHashLeadsToWholeAssignment lets an agent confirm a wrong assignment hash, and expects the server to
+// send the whole assignment.
+func TestWrongHashLeadsToWholeAssignment(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1, 2))
 	a.waitAssignment(1)
@@ -135,8 +136,8 @@ func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
 	}
 }
 
-// TestAppliedDifferenceIsTheWantedAssignment applies the difference between two random assignments to the first and
-// expects the second. It fits into one message.
+// TestAppliedDifferenceIsTheWantedAssignment applies the difference of two random assignments to the first, and
+// expects the second assignment. It fits into one message.
 func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()
@@ -156,7 +157,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 				}
 			}
 			p.assign(1, uid, list...)
-			a := *p.For(1)
+			a := *p.AssignmentOf(1)
 			for i := range rapid.IntRange(0, 3).Draw(t, name+" properties") {
 				a.Properties = append(a.Properties, wire.Property{Name: fmt.Sprint("p", i), Value: []byte(rapid.StringN(0, 4, -1).Draw(t, "value"))})
 			}
@@ -204,7 +205,7 @@ const futureKind model.DefinitionKind = 9
 
 // futureDefinition returns a compiled check of an invented kind, which no agent supports.
 func futureDefinition(id model.DefinitionID) *model.Definition {
-	return (&model.Definition{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
+	return (&model.Definition{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).SetBody(futureKind, []byte{1, 2, 3})
 }
 
 // TestUnsupportedDefinitionsAreLeftOut assigns a kind of check unknown to the agent, and expects the server to omit
@@ -239,7 +240,7 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 		cfg.Definition = func(id model.DefinitionID, body []byte) (*model.Definition, error) {
 			c, err := wire.DecodeDefinition(id, body)
 			if err == nil && c.Kind == futureKind {
-				c.Seal(futureKind, struct{}{})
+				c.SetBody(futureKind, struct{}{})
 			}
 			return c, err
 		}
@@ -253,12 +254,12 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestRefusedDefinitionStopsOneUnit lets an agent refuse some of its checks, and expects its other checks to run. The
+// TestRefusedCheckStopsNoOtherCheck lets an agent refuse some of its checks, and expects its other checks to run. The
 // server has the reason. The other units run, and the server knows the refused ones, also in later sessions.
-func TestRefusedDefinitionStopsOneUnit(t *testing.T) {
+func TestRefusedCheckStopsNoOtherCheck(t *testing.T) {
 	w := newTestServer(t, nil)
 	long := &model.CheckDefinition{Definition: model.Definition{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
-	w.plan.addDefinitions(futureDefinition(3), long.Seal())
+	w.plan.addDefinitions(futureDefinition(3), long.ToDefinition())
 	uid := w.addNode(1, 1, 3, 4)
 	all := func(_ *link.Config, hello *wire.Hello) {
 		hello.Features = append(wire.Features(), wire.DefinitionFeature(futureKind))
@@ -305,7 +306,7 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 		if id%1000 == 0 {
 			c.Command.Shell = strings.Repeat("y", 200<<10)
 		}
-		w.plan.addDefinitions(c.Seal())
+		w.plan.addDefinitions(c.ToDefinition())
 		ids = append(ids, id)
 	}
 	uid := w.addNode(1, ids[:1]...)
@@ -326,8 +327,8 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Definitions) == len(ids) })
 }
 
-// TestPartsOfAnotherAssignmentAreDropped sends an agent parts of two assignments, and expects only the second
-// assignment. The agent drops the parts of the first.
+// TestPartsOfAnotherAssignmentAreDropped sends an agent mixed parts of two assignments, and expects the agent
+// to apply the second assignment. The agent drops the parts of the first.
 func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	body := make([]byte, 600<<10)
 	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedDefinition{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
@@ -372,17 +373,17 @@ func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	a.waitAck(6)
 }
 
-// TestValuesOfSlowNodesWait sends results and values of a node whose steps took too long. A result does not wait. Values wait before
-// the journal has them, and count once.
+// TestValuesOfSlowNodesWait sends results and values of a node with slow value processing, and expects only
+// values to wait. A result does not wait. Values wait before the journal has them, and count once.
 func TestValuesOfSlowNodesWait(t *testing.T) {
-	turns := core.NewStepTurns(func() int64 { return 0 })
+	turns := core.NewWorkerShares(func() int64 { return 0 })
 	w := newTestServer(t, func(c *Config) {
 		c.Kinds, c.Turns = []wire.SignalKind{wire.SignalValueBlock}, turns
 	})
 	uid := w.addNode(1, 1)
 	node, _ := w.nodes.Lookup(uid)
 	a := w.openAgent(uid)
-	turns.Charge(node.ID, 1500*time.Millisecond) // a second beyond the turn: two seconds
+	turns.AddUsage(node.ID, 1500*time.Millisecond) // a second beyond the turn: two seconds
 	a.send(resultBatch(1, 1, 1))
 	a.waitAck(1)
 	if _, waits := turns.Counts(); waits != 0 {
@@ -517,7 +518,7 @@ func TestAgentFetchesAssignedArchivesOnly(t *testing.T) {
 	h.plan.mu.Lock()
 	named := *h.plan.assignments[node.ID].Definitions[0].AsCheck()
 	named.Assets = []model.DefinitionAsset{{Name: "x", Builds: []model.AssetBuild{{SHA512: text(here), OS: "plan9"}, {SHA512: text(missing)}}}}
-	h.plan.assignments[node.ID].Definitions = []*model.Definition{named.Seal()}
+	h.plan.assignments[node.ID].Definitions = []*model.Definition{named.ToDefinition()}
 	h.plan.mu.Unlock()
 	for _, x := range []struct {
 		what       string

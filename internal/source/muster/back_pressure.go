@@ -110,26 +110,26 @@ func (x *session) queueBackPressure(now int64, linger time.Duration, reason stri
 	}
 }
 
-// slowdownMs returns how long a slowdown that starts now lasts, randomized, in milliseconds.
+// slowdownMs returns the randomized duration of a slowdown of agents in milliseconds.
 func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
 // chargeBatch charges a batch to the rate limits, and pauses the reader above a limit.
-func (x *session) chargeBatch(c *core.Charge) {
+func (x *session) chargeBatch(c *core.TrafficCost) {
 	debt := x.Budget.Spend(c)
-	x.payDebt(&debt)
+	x.pauseForDebt(&debt)
 }
 
-// awaitTurn pauses the reader before a batch with values. It does so if earlier values of the node took more than its
-// share.
-func (x *session) awaitTurn() {
+// waitForWorkerShare pauses the reader if values of the node have used too much worker time. It does so if
+// earlier values of the node took more than its share.
+func (x *session) waitForWorkerShare() {
 	debt := x.Budget.Debt(core.LoadSteps)
-	x.payDebt(&debt)
+	x.pauseForDebt(&debt)
 }
 
-// payDebt pauses the reader above a limit, and asks the agent for fewer batches.
-func (x *session) payDebt(debt *core.Debt) {
+// pauseForDebt pauses the reader above a rate limit, and asks the agent to send less often.
+func (x *session) pauseForDebt(debt *core.Debt) {
 	if debt.Wait > 0 {
 		x.queueBackPressure(x.srv.monotonicNs(), maxLinger, debt.Reason())
 		x.pauseReader(debt)

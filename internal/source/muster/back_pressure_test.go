@@ -69,12 +69,12 @@ type pacedAgent struct {
 	added       chan struct{}
 }
 
-// Streams reports that the agent has one sequence of numbered results, the live one.
+// Streams reports that the agent has one numbered stream of results.
 func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
 
-// Backlog returns zero, no backlog of unsent results.
+// Backlog returns zero, because the agent has no backlog of unsent results.
 func (m *pacedAgent) Backlog() uint64 { return 0 }
 
 // Resume does nothing, because the test has one session only.
@@ -177,7 +177,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 		testenv.NoError(t, err)
 		cfg := Config{Config: core.Config{Journal: log, Assignments: s.plan}, Nodes: s.nodes, View: view, SigningKey: make([]byte, 64),
 			Limits:    Limits{JournalQueueBytes: 16 << 10},
-			Pressures: []core.Pressure{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
+			Pressures: []core.FillLevel{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
 		if s.server, err = New(cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 		before := s.countSlowdowns() // slowdowns while the whole fleet connected at once
 		s.stallDisk(time.Second)
 		s.sleepUntil(stall + 850*time.Millisecond)
-		if share, _ := s.server.Pressures().Highest(); share < core.SlowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
+		if share, _ := s.server.FillLevels().Highest(); share < core.SlowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
 			t.Errorf("%g full, %g slowdowns sent; want one to each agent before it is full", share, s.countSlowdowns()-before)
 		}
 		s.sleepUntil(stall + after)
@@ -308,8 +308,8 @@ func TestSlowdownLastsUntilBelowAQuarter(t *testing.T) {
 	})
 }
 
-// An overloaded server slows its agents only as long and as much as necessary. The fleet returns to its usual rate
-// soon after.
+// TestOverloadEndsWithTheUsualRate overloads a server, and expects agents to send at their usual rate after the
+// overload. The fleet returns to its usual rate soon after.
 func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 	const from, to, after = 30 * time.Second, 80 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {

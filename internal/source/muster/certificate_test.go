@@ -26,7 +26,7 @@ func TestReportsWithForeignCertificatesAreRefused(t *testing.T) {
 	issue := func(node uuid.UUID) []byte {
 		key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		csr := testenv.Value(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t)
-		block, _ := pem.Decode(testenv.Value(authority.IssueNode(csr, node))(t))
+		block, _ := pem.Decode(testenv.Value(authority.IssueNodeCertificate(csr, node))(t))
 		return block.Bytes
 	}
 	own := issue(uid)

@@ -37,10 +37,10 @@ type Config struct {
 	Inventories Inventories
 
 	// Turns makes nodes whose values take most time wait for others; nil: none waits.
-	Turns *core.StepTurns
+	Turns *core.WorkerShares
 
 	// Pressures are resources of the server, beside the journal, that slow senders down when they are nearly full.
-	Pressures []core.Pressure
+	Pressures []core.FillLevel
 
 	// OnSessionLoss is called once per episode in which more than Limits.ShedShare of the sessions end within
 	// Limits.ShedWindow, before their keepalives are missed. It must not block. May be nil.
@@ -104,22 +104,22 @@ func (l *Limits) completeNode(n *core.Node) {
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
 }
 
-// Retirement says why the server refuses a machine whose node was retired, deleted or replaced. Its node was deleted,
-// retired or replaced.
+// Retirement is the reason why the server refuses a machine whose node was retired, deleted or replaced. Its
+// node was deleted, retired or replaced.
 type Retirement struct {
 	Code     string // code of the Refuse; empty: the reason is unknown
 	Sentence string // sentence for people with the user, time and reason of the end
 	Type     string // a command that lets the machine in again
 }
 
-// Proof is the node id and key that an agent's client certificate proves. The zero Proof believes Hello: plain
-// loopback connections only.
+// Proof holds the node id and public key that an agent proves by its client certificate. The zero Proof
+// believes Hello: plain loopback connections only.
 type Proof struct {
 	Node uuid.UUID
 	Key  string // pki.Fingerprint of the certificate's key
 }
 
-// Nodes finds the node of a machine by the permanent uid in its certificate.
+// Nodes is the interface that finds the node of a machine by the uid in its certificate.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (core.Node, bool)
 	// Retirement returns the end of a node that Lookup does not know, or of a machine by its key; the zero Retirement: unknown.
@@ -135,8 +135,8 @@ type Nodes interface {
 	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
-// View gives sessions the last sequence numbers of a node, and the limits on its events. It has the last sequence
-// numbers of streams and the limits on events.
+// View is the interface for the last sequence numbers of nodes and the limits on new events. It has the last
+// sequence numbers of streams and the limits on events.
 type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
@@ -145,7 +145,7 @@ type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 }
 
-// Inventories checks changes of nodes' inventories, and returns the checksum of a node's inventory.
+// Inventories is the interface that checks inventory changes and returns the checksum of a node's inventory.
 type Inventories interface {
 	// Sum returns the sum of a node's inventory, for Welcome; zero: none.
 	Sum(node model.NodeID) uint64

@@ -2,8 +2,8 @@
 // (docs/protocol/README.md).
 //
 // In: TLS connections (listener.go). ALPN muster.v1 with a client certificate is an agent; muster.assets.v1 fetches archives
-// (requests.go); others go to an http.Server. An agent's connection becomes a session (session.go): Hello is answered in
-// handshake.go, batches go to the journal in batch.go after a verdict on each signal (batch.go). Out: messages that
+// (agent_requests.go); others go to an http.Server. An agent's connection becomes a session (session.go): Hello is answered in
+// handshake.go, batches go to the journal in handle_batch.go after a verdict on each signal (handle_batch.go). Out: messages that
 // writers send (message_flush.go, assignment.go).
 //
 // Goroutines: an http.Server's for archives, and one that slows agents down while a queue is too full (back_pressure.go);
@@ -12,5 +12,5 @@
 //
 // A peer is never trusted: new_connections.go bounds its cost before it has a session, every frame pays (back_pressure.go), and a
 // refusal has a reason. The hot path allocates nothing and takes the session's lock, two token buckets and the journal's
-// queue. Start reading at session.go, then batch.go.
+// queue. Start reading at session.go, then handle_batch.go.
 package muster

@@ -89,8 +89,8 @@ type testAgent struct {
 
 var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// openSession opens an agent's session, after a function has changed the agent's configuration and Hello message. The
-// function change makes the changes.
+// openSession opens an agent's session with a configuration and Hello message that the given function has
+// changed. The function change makes the changes.
 func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	return w.openSessionWith(uid, nil, change)
 }
@@ -139,7 +139,7 @@ func (a *testAgent) update(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits until the function ok, called under the agent's lock, returns true.
+// wait waits until the given condition function returns true.
 func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
@@ -164,7 +164,7 @@ func (a *testAgent) Assigned(_ *link.Session, h *link.Assignment) {
 
 // requestRun requests an ad-hoc run of a check.
 func (w *testServer) requestRun(node model.NodeID, definition model.DefinitionID) error {
-	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Definition: definition})
+	return w.server.RequestRun(w.server.NewRuns(), node, wire.Run{Definition: definition})
 }
 
 // Reply records the received secret values.
@@ -284,7 +284,7 @@ func (w *testServer) checkOutcomes() {
 	})
 }
 
-// memoryNodes keeps the nodes of a test in memory (as a Nodes).
+// memoryNodes keeps the nodes of a test in memory.
 type memoryNodes struct {
 	mu      sync.Mutex
 	nodes   map[uuid.UUID]core.Node
@@ -352,7 +352,7 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	return l
 }
 
-// memoryPlan keeps the assignments of a test in memory (as directory.Assignments).
+// memoryPlan keeps the assignments of test nodes in memory.
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
@@ -376,7 +376,7 @@ func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.Defin
 	for _, id := range ids {
 		if m.definitions[id] == nil {
 			c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.FirstCheck, Namespace: model.DefaultNamespace, Name: fmt.Sprint("check", id)}, Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
-			c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
+			c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.ToDefinition()))
 			m.definitions[id] = &c.Definition
 		}
 		a.Definitions = append(a.Definitions, m.definitions[id])
@@ -392,12 +392,12 @@ func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.DefinitionSecre
 	a := *m.assignments[node]
 	c := *a.Definitions[0].AsCheck()
 	c.Secrets = list
-	a.Definitions = []*model.Definition{c.Seal()}
+	a.Definitions = []*model.Definition{c.ToDefinition()}
 	m.assignments[node] = &a
 }
 
-// For returns the assignment (checks and Templates) of a test node.
-func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
+// AssignmentOf returns the assignment (checks and Templates) of a test node.
+func (m *memoryPlan) AssignmentOf(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.assignments[node]
@@ -421,7 +421,7 @@ type memoryJournal struct {
 	changed         *sync.Cond
 	queue           []journal.Entry
 	entries         [][]byte
-	marks           []wire.SessionMark
+	marks           []wire.SessionRecord
 	last            map[model.NodeID]map[wire.StreamKey]uint64
 	number          uint64
 	paused          bool

@@ -15,18 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// beginMarkCommit is a channel that receives the outcome of the journal write at a session's start.
-type beginMarkCommit chan beginMarkOutcome
+// sessionStartCommit is a channel that receives the outcome of the journal write at a session's start.
+type sessionStartCommit chan sessionStartOutcome
 
-// beginMarkOutcome is the outcome of the journal write at a session's start. It is the journal position or the error.
-type beginMarkOutcome struct {
+// sessionStartOutcome is the outcome of the journal write at a session's start. It is the journal position or the error.
+type sessionStartOutcome struct {
 	at  journal.Position
 	err error
 }
 
 // Committed passes the commit result to the waiting handshake.
-func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
-	c <- beginMarkOutcome{at, err}
+func (c sessionStartCommit) Committed(_ uint64, at journal.Position, err error) {
+	c <- sessionStartOutcome{at, err}
 }
 
 // handshake reads the first message of an agent, and returns a new session or a refusal. It returns neither if the
@@ -57,7 +57,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if refusal := s.refuseChangedNode(x); refusal != nil {
 		x.refuse(refusal) // the writer sends the refusal after Welcome
 	}
-	last, refusal := s.writeMark(ctx, x, older, hello)
+	last, refusal := s.writeSessionStart(ctx, x, older, hello)
 	if refusal != nil {
 		s.registry.Remove(x.Node.ID, x)
 		return nil, refusal
@@ -76,7 +76,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		s.life.RemoveReader()
 		return nil, nil
 	}
-	if a, _ := x.understoodAssignment(); a != nil && a.Hash == hello.Assignment {
+	if a, _ := x.supportedAssignment(); a != nil && a.Hash == hello.Assignment {
 		x.Mu.Lock()
 		x.assignment.sent = a
 		x.Mu.Unlock()
@@ -229,10 +229,10 @@ func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	return r
 }
 
-// writeMark writes the start of a new session to the journal, and returns the last received sequence numbers. It first
+// writeSessionStart writes the start of a new session to the journal, and returns the last received sequence numbers. It first
 // ends the node's previous session. Each number belongs to a stream of the session. The mark is behind the older
 // session's appends, so the numbers are complete.
-func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
+func (s *Server) writeSessionStart(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
 	defer cancel()
 	defer context.AfterFunc(s.life.Base, cancel)()
@@ -242,11 +242,11 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node replaced this connection, which was dead; or two agents have the same identity",
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
-	committed := make(beginMarkCommit, 1)
-	entries := x.BeginEntries(x.Mark(wire.SessionMark{Start: true, Backlog: hello.Backlog}), committed, base, func() []byte {
+	committed := make(sessionStartCommit, 1)
+	entries := x.BeginEntries(x.EncodeSessionRecord(wire.SessionRecord{Start: true, Backlog: hello.Backlog}), committed, base, func() []byte {
 		older.Mu.Lock()
 		defer older.Mu.Unlock()
-		return older.Mark(wire.SessionMark{Clean: older.closing.clean})
+		return older.EncodeSessionRecord(wire.SessionRecord{Clean: older.closing.clean})
 	})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
 		return nil, s.newRefusal("unavailable", "the server cannot write its journal now", 5*time.Second)
@@ -283,14 +283,14 @@ func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStrea
 	return list
 }
 
-// isBehindAgent reports whether the agent holds newer data than the server, for example after a restored backup. The
-// cause may be a restored backup.
+// isBehindAgent reports whether the agent has newer data than the server, for example after a restored backup.
+// The cause may be a restored backup.
 func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	if now := s.cfg.Journal.Incarnation(); hello.Incarnation != now.ID {
 		// An agent of an earlier incarnation, or of another server, has an older assignment.
 		return hello.Incarnation != 0 && hello.Generation.Epoch > now.Epoch
 	}
-	if a := s.cfg.Assignments.For(x.Node.ID); a != nil && a.Generation.Epoch == hello.Generation.Epoch && a.Generation.Less(hello.Generation) {
+	if a := s.cfg.Assignments.AssignmentOf(x.Node.ID); a != nil && a.Generation.Epoch == hello.Generation.Epoch && a.Generation.Less(hello.Generation) {
 		return true
 	}
 	for i, held := range hello.Streams {

@@ -83,15 +83,15 @@ func newTLSConfig(authority *pki.Authority, server *Server, gates admission.Hand
 		tickets.rotate()
 		conn := hello.Conn.(*admission.Conn)
 		if admitAgents && slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
-			gates.EnterAgent(conn)
+			gates.AcquireAgentSlot(conn)
 			names.checkRequestedName(hello.ServerName, true)
 			return agents, nil
 		}
 		if admitAgents && slices.Contains(hello.SupportedProtos, wire.AssetProtocol) {
-			gates.EnterAgent(conn)
+			gates.AcquireAgentSlot(conn)
 			return assets, nil
 		}
-		gates.EnterPerson(conn)
+		gates.AcquireUserSlot(conn)
 		names.checkRequestedName(hello.ServerName, false)
 		return nil, nil
 	}

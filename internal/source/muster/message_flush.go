@@ -22,7 +22,7 @@ const (
 )
 
 // Flush writes the pending messages of the session. A writer goroutine calls it.
-func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
+func (x *session) Flush(w *core.WriteBuffers, due core.MessageSet) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 
 // reusedAck returns the Ack message (acknowledgement) that one writer goroutine fills again for each session. The
 // writer reuses it for all sessions to avoid allocation.
-func reusedAck(w *core.Scratch) *wire.Ack {
+func reusedAck(w *core.WriteBuffers) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {
 		a = new(wire.Ack)
@@ -57,7 +57,7 @@ func reusedAck(w *core.Scratch) *wire.Ack {
 
 // sendAck tells the agent which results the journal has stored. Refusals beyond the limit of one Ack go ahead of the
 // acknowledgement: an agent forgets acknowledged signals, and a refusal after that would name nothing.
-func (x *session) sendAck(w *core.Scratch) error {
+func (x *session) sendAck(w *core.WriteBuffers) error {
 	a := reusedAck(w)
 	last := a.Last[:0]
 	x.Mu.Lock()
@@ -93,7 +93,7 @@ func (x *session) sendMessage(frame []byte, kind string) error {
 
 // sendRareMessages writes the pending messages of rare kinds, such as run requests and refusals. Acknowledgements,
 // pings and assignments are not among them. The last message may end the session.
-func (x *session) sendRareMessages(w *core.Scratch, due core.MessageSet) error {
+func (x *session) sendRareMessages(w *core.WriteBuffers, due core.MessageSet) error {
 	x.Mu.Lock()
 	runs, turns, answers := x.requests.takeUnsent()
 	refusal, slow := x.closing.refusal, x.slowdown
@@ -145,7 +145,7 @@ const (
 	closeTooLarge = 1009
 )
 
-// sendRefuse sends a Refuse and a close frame.
+// sendRefuse sends a Refuse message and a WebSocket close frame.
 func sendRefuse(conn *wsconn.Conn, frame []byte, r *wire.Refuse) error {
 	code := uint16(closePolicy)
 	switch r.Code {

@@ -36,8 +36,8 @@ var outcomeNames = [outcomes]string{
 	"kept", "repeated", "numbers_missing", "malformed", "oversized", "streams", "not_stored", "replaced", "stalled", "confirmed", "bye", "stats", "too_fast", "run_result", "not_requested", "facts", "secrets", "unknown_kind",
 }
 
-// signalDecision is the answer to one result or other signal, such as accepted or refused by a limit. It is a label
-// for metrics.
+// signalDecision is the server's decision about one result or other signal, such as accepted or refused. It is
+// a label for metrics.
 type signalDecision uint8
 
 const (
@@ -54,7 +54,7 @@ const (
 
 var verdictNames = [verdicts]string{"admitted", "unknown_definition", "output", "states", "kind", "malformed", "proxy", "gap"}
 
-// metrics holds the metrics of the agents' source.
+// metrics holds the metrics of the server for Muster agents.
 type metrics struct {
 	core.SessionMetrics
 	controls                   prometheus.Counter // received pings and pongs
@@ -70,7 +70,7 @@ type metrics struct {
 	leftOutUnits, refusedUnits prometheus.Counter
 }
 
-// newMetrics registers the metrics of the agents' source.
+// newMetrics registers the metrics of the server for Muster agents.
 func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *metrics {
 	meter, server := core.Meter{Registerer: r, Prefix: "muster_session_"}, core.Meter{Registerer: r, Prefix: "muster_"}
 	m := &metrics{

@@ -31,9 +31,9 @@ const (
 	helloBurst      = 60 * time.Second
 )
 
-// enterOpening counts a connection of a node while its session is being opened, and refuses too many. It counts
+// countOpening counts a connection of a node while its session is being opened, and refuses too many. It counts
 // connections whose session is being opened. The zero id is not limited.
-func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
+func (a *arrivalLimits) countOpening(node uuid.UUID) (leave func(), ok bool) {
 	if node == uuid.Nil {
 		return func() {}, true
 	}

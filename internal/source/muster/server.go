@@ -26,9 +26,9 @@ type Server struct {
 	cfg           Config
 	metrics       *metrics
 	ws            wsconn.Options
-	sessionLosses lostSessions
+	sessionLosses sessionLossDetector
 	limiter       core.Limiter
-	pressures     core.Pressures
+	pressures     core.FillLevels
 	arrivals      arrivalLimits
 	admission     *admission.Admission
 	archives      *core.Archives
@@ -36,8 +36,8 @@ type Server struct {
 
 	life     *core.Goroutines
 	registry core.Registry[session]
-	acks     *core.Outbox[*session]
-	pushes   *core.Outbox[*session]
+	acks     *core.WriterQueue[*session]
+	pushes   *core.WriterQueue[*session]
 
 	started         time.Time    // of New, with its monotonic reading
 	clock           core.Clock   // listening time
@@ -55,13 +55,13 @@ func New(cfg Config) (*Server, error) {
 	}
 	l := &cfg.Limits
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines(),
-		pressures: core.Pressures{Stats: cfg.Journal.Stats, QueueBytes: l.JournalQueueBytes, OtherQueues: cfg.Pressures}}
+		pressures: core.FillLevels{Stats: cfg.Journal.Stats, QueueBytes: l.JournalQueueBytes, OtherQueues: cfg.Pressures}}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressures.Highest(); return max(0, share) })
 	cfg.Registerer.MustRegister(fleetMetrics{s})
 	s.batches.New = func() any { return new(wire.BatchReader) }
-	s.records.New = func() any { return new(core.Record) }
-	s.acks = core.NewOutbox[*session](s.life, core.Acks, "session-acks", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
-	s.pushes = core.NewOutbox[*session](s.life, core.Pushes, "session-pushes", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
+	s.records.New = func() any { return new(core.BatchEncoder) }
+	s.acks = core.NewWriterQueue[*session](s.life, core.Acks, "session-acks", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
+	s.pushes = core.NewWriterQueue[*session](s.life, core.Pushes, "session-pushes", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.runOutput = core.NewRunOutput(cfg.Queues)
 	s.archives = core.NewArchives(cfg.Assets, cfg.Assignments, cfg.Queues, cfg.Log)
 	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer, cfg.Log)
@@ -91,8 +91,8 @@ func (s *Server) Run(ctx context.Context) error {
 	s.life.Go(func() { s.slowAgents(ctx) })
 	s.clock.Run(ctx, s.cfg.Now, func(_ time.Time, now int64) {
 		s.limiter.Refresh()
-		s.acks.WakeIfStuck()
-		s.pushes.WakeIfStuck()
+		s.acks.AddWriterIfStuck()
+		s.pushes.AddWriterIfStuck()
 		s.registry.ForEach(func(x *session) { s.watchSession(x, now) })
 	})
 	s.life.Stop(func() { s.registry.ForEach(func(x *session) { x.Conn.Close() }) }, s.acks, s.pushes)
@@ -111,7 +111,7 @@ func (s *Server) watchSession(x *session, now int64) {
 		x.refuse(s.newRefusal("changed", "the limit of check output has changed: the agent connects again", changedRetry))
 		return
 	}
-	switch silence, busy := x.QuietFor(now); {
+	switch silence, busy := x.SinceLastFrame(now); {
 	case silence > s.cfg.Limits.DeadAfter && !busy:
 		s.pushes.Add(x, dueClose)
 	case silence > s.cfg.Limits.PingAfter && x.PingDue(now, s.cfg.Limits.PingAfter):
@@ -159,8 +159,8 @@ func (s *Server) EndReplacedSession(node model.NodeID, gone Retirement) {
 // Limiter returns the rate limits of namespaces, shared by all sources.
 func (s *Server) Limiter() *core.Limiter { return &s.limiter }
 
-// Pressures returns the resources that slow senders down, shared by all sources.
-func (s *Server) Pressures() *core.Pressures { return &s.pressures }
+// FillLevels returns the fill levels of the server's resources, by which sources slow their senders.
+func (s *Server) FillLevels() *core.FillLevels { return &s.pressures }
 
 // Admission returns the limit on the number of open connections, which all listeners share.
 func (s *Server) Admission() *admission.Admission { return s.admission }
@@ -179,15 +179,15 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes the writer goroutine of each session whose agent has a changed assignment. It ends the sessions of
-// deleted nodes.
+// reassign wakes a writer goroutine for each session whose agent has a changed assignment. It ends the sessions
+// of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
 		if x == nil {
 			continue
 		}
-		if s.cfg.Assignments.For(node) == nil {
+		if s.cfg.Assignments.AssignmentOf(node) == nil {
 			if _, ok := s.cfg.Nodes.Lookup(x.UID); !ok {
 				r := s.refuseUnknown(x.UID, x.Node.Key)
 				if r.Code == "unknown" {
@@ -201,8 +201,8 @@ func (s *Server) reassign(changed directory.Change) {
 	}
 }
 
-// lostSessions detects a sudden loss of many sessions, for example when a network switch fails.
-type lostSessions struct {
+// sessionLossDetector detects a sudden loss of many sessions, for example when a network switch fails.
+type sessionLossDetector struct {
 	window time.Duration
 	share  float64 // part of all sessions whose loss is reported
 	least  int     // sessions
@@ -216,15 +216,15 @@ type lostSessions struct {
 	reported bool // the present loss of sessions was reported
 }
 
-// configure sets how many sessions must end within which time to count as a sudden loss. It also sets the function for
+// configure sets how many sessions must end within which time for a sudden loss. It also sets the function for
 // the report.
-func (w *lostSessions) configure(l *Limits, report func(SessionLoss)) {
+func (w *sessionLossDetector) configure(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
 
 // addEndedSession counts a session that ended without a goodbye, and reports when many end at once. The announcement
 // is a Bye message.
-func (w *lostSessions) addEndedSession(now int64, remaining int) {
+func (w *sessionLossDetector) addEndedSession(now int64, remaining int) {
 	w.mu.Lock()
 	index := now / (int64(w.window) / int64(len(w.slots)))
 	slot := &w.slots[index%int64(len(w.slots))]

@@ -74,7 +74,7 @@ type sentAssignment struct {
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // deadlines of connections use the real clock, not Config.Now
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	leave, ok := s.arrivals.enterOpening(proven.Node)
+	leave, ok := s.arrivals.countOpening(proven.Node)
 	if !ok {
 		s.metrics.Handshakes.WithLabelValues("crowded").Inc()
 		_, _ = io.WriteString(nc, tooManyConnsAnswer)
@@ -116,8 +116,8 @@ func (x *session) Message() (cause string) {
 	if err != nil {
 		return x.ReadFailed(err)
 	}
-	x.Busy(x.srv.clock.Now())
-	defer func() { x.Idle(x.srv.clock.Now()) }()
+	x.MarkBusy(x.srv.clock.Now())
+	defer func() { x.MarkIdle(x.srv.clock.Now()) }()
 	if op != wsconn.Binary {
 		x.srv.metrics.controls.Inc()
 		if op == wsconn.Pong {
@@ -140,7 +140,8 @@ func (x *session) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed returns the cause of a read error. It sends the reason to an agent that broke the protocol.
+// ReadFailed returns the cause of a read error as a label for metrics. It sends the reason to an agent that
+// broke the protocol.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -182,10 +183,10 @@ func (x *session) End(cause string) {
 		x.srv.sessionLosses.addEndedSession(x.srv.clock.Now(), x.srv.Sessions())
 	}
 	x.srv.cfg.Log.Debug("session ended", "node", x.Node.Name, "cause", cause)
-	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})
+	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.EncodeSessionRecord(wire.SessionRecord{Clean: clean})})
 }
 
-// closeAfterRefusal closes the connection after a writer has sent the Refuse message, or failed to.
+// closeAfterRefusal closes the connection after a writer has tried to send the Refuse message.
 func (x *session) closeAfterRefusal() {
 	defer context.AfterFunc(x.srv.life.Base, func() { x.Conn.Close() })()
 	x.Mu.Lock()
@@ -230,7 +231,7 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 			return x.endForViolation(frameMalformed, err.Error())
 		}
 		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
-		x.chargeBatch(&core.Charge{core.LoadReports: 1, core.LoadBytes: len(body)})
+		x.chargeBatch(&core.TrafficCost{core.LoadReports: 1, core.LoadBytes: len(body)})
 		return factsChanged
 	case wire.KindBye:
 		x.Mu.Lock()

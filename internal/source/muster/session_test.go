@@ -306,13 +306,13 @@ func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
 		testenv.NoError(t, err)
 		sent += 10
 	}
-	if sent == 0 || a.Unacked() > 1000 {
-		t.Fatalf("sent %d, %d bytes unacknowledged", sent, a.Unacked())
+	if sent == 0 || a.UnackedBytes() > 1000 {
+		t.Fatalf("sent %d, %d bytes unacknowledged", sent, a.UnackedBytes())
 	}
 	w.journal.pauseCommits(false)
 	a.waitAck(sent)
-	if a.Unacked() != 0 {
-		t.Fatalf("%d bytes unacknowledged at the end", a.Unacked())
+	if a.UnackedBytes() != 0 {
+		t.Fatalf("%d bytes unacknowledged at the end", a.UnackedBytes())
 	}
 }
 
@@ -324,7 +324,7 @@ func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	w.nodes.setLimits(1, core.NamespaceLimits{ResultsPerSec: 100})
 	w.nodes.setNode(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
-	w.plan.definitions[2] = (&model.CheckDefinition{Definition: model.Definition{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).Seal()
+	w.plan.definitions[2] = (&model.CheckDefinition{Definition: model.Definition{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).ToDefinition()
 	w.plan.mu.Unlock()
 	a, b := w.openAgent(slow), w.openAgent(fast)
 	start := time.Now()
@@ -388,7 +388,7 @@ func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 	defer cancel()
 	w.server.Drain(ctx, 2*time.Second)
 	a.wait("end", func() bool { return a.hasEnded })
-	var leaving *link.LeavingError
+	var leaving *link.ServerStoppingError
 	if !errors.As(a.ended, &leaving) || leaving.Retry < time.Second || leaving.Retry > 3*time.Second {
 		t.Fatalf("ended with %v", a.ended)
 	}
@@ -629,10 +629,10 @@ func TestCloneIsRefused(t *testing.T) {
 	}
 }
 
-// TestSecondTakeoverOfOneOriginIsRefused connects three agents with one machine id in turn, and expects the third to
+// TestSecondTakeoverByOneMachineIsRefused connects three agents with one machine id in turn, and expects the third to
 // be refused. The boot id is also the same. The first take-over succeeds, the next is refused as a clone. The next one
 // is refused while the other lives.
-func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
+func TestSecondTakeoverByOneMachineIsRefused(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
 	first := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", nil))
@@ -715,8 +715,8 @@ func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	}
 }
 
-// Agents may reconnect at once while their old connections still look open. They do not wait for pings on the old
-// connections.
+// TestFleetReconnectsWithoutProbes reconnects agents whose old connections still look open, and expects
+// immediate new sessions. They do not wait for pings on the old connections.
 func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	var wg sync.WaitGroup

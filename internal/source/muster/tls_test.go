@@ -129,14 +129,14 @@ func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Confi
 	return h.openSession(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
 }
 
-// TestPeoplesHandshakesDoNotWaitForAgents sends a user's request while agents wait for TLS handshakes, and expects an
+// TestUserHandshakesDoNotWaitForAgents sends a user's request while agents wait for TLS handshakes, and expects an
 // answer.
-func TestPeoplesHandshakesDoNotWaitForAgents(t *testing.T) {
+func TestUserHandshakesDoNotWaitForAgents(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")
 	handshakes := make([]admission.Conn, h.listener.gates.FreeAgentSlots())
 	for i := range handshakes {
-		h.listener.gates.EnterAgent(&handshakes[i])
+		h.listener.gates.AcquireAgentSlot(&handshakes[i])
 	}
 	opened := make(chan error, 1)
 	go func() {
@@ -172,7 +172,7 @@ func TestEnrolledAgentOpensASession(t *testing.T) {
 }
 
 // A browser or command on the shared port is not asked for a client certificate.
-func TestPeopleNeedNoCertificate(t *testing.T) {
+func TestUsersNeedNoCertificate(t *testing.T) {
 	h := newTLSServer(t)
 	asked := false
 	config := &tls.Config{RootCAs: h.authority.Pool(), NextProtos: []string{"h2", "http/1.1"},

@@ -63,12 +63,12 @@ func newServer(t testing.TB) *testServer {
 		},
 		Charge:        func(string, string, int) string { s.charges++; return s.charged },
 		ChargeSamples: func(string, int) string { return s.limited },
-		Pressures:     &core.Pressures{Stats: func() journal.Stats { return s.stats }, QueueBytes: 100},
+		Pressures:     &core.FillLevels{Stats: func() journal.Stats { return s.stats }, QueueBytes: 100},
 	}))(t)
 	return s
 }
 
-// Authenticate accepts tokens that begin with "good", for core.Access.
+// Authenticate accepts all tokens that begin with "good".
 func (s *testServer) Authenticate(token string) (access.Subject, error) {
 	if !strings.HasPrefix(token, "good") {
 		return access.Subject{}, errors.New("unknown")
@@ -76,8 +76,8 @@ func (s *testServer) Authenticate(token string) (access.Subject, error) {
 	return access.Subject{User: "prometheus", Grants: access.Grants{Role: access.RemoteWrite}}, nil
 }
 
-// LoginProgram refuses every password, for core.Access.
-func (s *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
+// LoginProgram refuses every user and password.
+func (s *testServer) LoginProgram(context.Context, string, string, string, access.PasswordThrottle) (access.Program, error) {
 	return access.Program{}, model.Errorf(model.Unauthenticated, "wrong password")
 }
 
@@ -94,8 +94,8 @@ func (s *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// journaled returns the samples in the journal as text, with their series, in the order of time.
-func (s *testServer) journaled(t testing.TB) (list []string) {
+// journaledSamples returns the samples in the journal as text, with their series, in the order of time.
+func (s *testServer) journaledSamples(t testing.TB) (list []string) {
 	for _, e := range s.entries {
 		var r wire.Record
 		testenv.NoError(t, r.Decode(e.Data))
@@ -184,14 +184,14 @@ func TestSamplesBecomeRecords(t *testing.T) {
 		}
 		header, err := s.post("/prometheus/web/api/v1/write", kind, "good", snappy.Encode(nil, encode(t, version2, list)))
 		testenv.NoError(t, err)
-		if got := s.journaled(t); !slices.Equal(got, want) || header.Get("X-Prometheus-Remote-Write-Samples-Written") != "3" {
+		if got := s.journaledSamples(t); !slices.Equal(got, want) || header.Get("X-Prometheus-Remote-Write-Samples-Written") != "3" {
 			t.Errorf("version 2 %v: %q, want %q; headers %v", version2, got, want, header)
 		}
 	}
 }
 
-// TestWrongRequestsAreRefused sends wrong requests, and compares class, reason and stored samples. They are refused
-// whole or in part.
+// TestWrongRequestsAreRefused sends invalid requests, and expects the right error, reason and number of stored
+// samples. They are refused whole or in part.
 func TestWrongRequestsAreRefused(t *testing.T) {
 	at := now.UnixMilli()
 	one := func(ms int64, labels ...string) []byte {
@@ -226,8 +226,8 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"/prometheus/api/v1/write", type1, "good", one(at, many...), model.Invalid, "too many labels", 1},
 	} {
 		s := newServer(t)
-		if _, err := s.post(c.path, c.kind, c.token, c.body); model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.reason) || len(s.journaled(t)) != c.kept {
-			t.Errorf("%s %q: %v (%v), want %s; kept %v", c.path, c.body[:min(len(c.body), 40)], err, model.ClassOf(err), c.reason, s.journaled(t))
+		if _, err := s.post(c.path, c.kind, c.token, c.body); model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.reason) || len(s.journaledSamples(t)) != c.kept {
+			t.Errorf("%s %q: %v (%v), want %s; kept %v", c.path, c.body[:min(len(c.body), 40)], err, model.ClassOf(err), c.reason, s.journaledSamples(t))
 		}
 	}
 	s := newServer(t)
@@ -255,9 +255,9 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSenderLeavesPlaces sends too many slow requests with one token, and expects places for senders with other
-// tokens. A request with a second token is answered.
-func TestSenderLeavesPlaces(t *testing.T) {
+// TestSenderLeavesSlotsForOthers sends too many slow requests with one token, and expects requests with another
+// token to succeed. A request with a second token is answered.
+func TestSenderLeavesSlotsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		var slow sync.WaitGroup
@@ -284,9 +284,9 @@ func TestSenderLeavesPlaces(t *testing.T) {
 	})
 }
 
-// TestSpellingOfCredentialsIsNoSender expects different spellings of one user's credentials to count as one sender.
+// TestCredentialSpellingsAreOneSender expects different spellings of one user's credentials to count as one sender.
 // Each token is a sender of its own.
-func TestSpellingOfCredentialsIsNoSender(t *testing.T) {
+func TestCredentialSpellingsAreOneSender(t *testing.T) {
 	keys := map[string]bool{}
 	for _, header := range []string{"Basic cHJvbTpw", "basic cHJvbTpw", "BASIC cHJvbTpw", "Bearer a", "Bearer  a ", "Bearer b"} {
 		r := httptest.NewRequest(http.MethodPost, "/prometheus/api/v1/write", nil)
@@ -372,8 +372,8 @@ func TestLabelsBetweenSamples(t *testing.T) {
 	if _, err := s.post("/prometheus/api/v1/write", type1, "good", snappy.Encode(nil, body)); err != nil {
 		t.Error(err)
 	}
-	if slices.Sort(want); !slices.Equal(s.journaled(t), want) {
-		t.Errorf("%q, want %q", s.journaled(t), want)
+	if slices.Sort(want); !slices.Equal(s.journaledSamples(t), want) {
+		t.Errorf("%q, want %q", s.journaledSamples(t), want)
 	}
 	var r requestReader
 	many := bytes.Repeat([]byte{tagSeriesLabel, 0, seriesSamples<<3 | byte(protowire.BytesType), 0}, 10_000)
@@ -391,9 +391,9 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	list, counted := make([]*knownSeries, 1000), 0
+	list, counted := make([]*cachedSeries, 1000), 0
 	for i := range list {
-		list[i] = newKnownSeries("default", r.encoded)
+		list[i] = newCachedSeries("default", r.encoded)
 		counted += list[i].size()
 	}
 	runtime.GC()
@@ -404,7 +404,7 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	runtime.KeepAlive(list)
 	s := newServer(t)
 	repeated := slices.Repeat([]series{{[]string{"__name__", "m"}, []wire.Sample{{Ms: now.UnixMilli()}}}}, 10_000)
-	x := &receiver{plain: encode(t, false, repeated)}
+	x := &requestBuffers{plain: encode(t, false, repeated)}
 	allocations := testing.AllocsPerRun(1, func() {
 		s.series.byHash, s.series.bytes, s.series.next = nil, maxCacheBytes-1000, now
 		testenv.NoError(t, s.decode(x, "default", false))
@@ -414,9 +414,9 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	}
 }
 
-// TestKnownSeriesAreStoredAlike sends random requests with a cache of series, and expects the same records as without.
-// Requests have both versions and two namespaces, and each series comes at least twice.
-func TestKnownSeriesAreStoredAlike(t *testing.T) {
+// TestCachedSeriesAreStoredAlike sends random requests with and without the cache of series, and expects the
+// same records. Requests have both versions and two namespaces, and each series comes at least twice.
+func TestCachedSeriesAreStoredAlike(t *testing.T) {
 	texts := rapid.SampledFrom([]string{"", "a", "b", "__name__", "job", "namespace", "\xff", strings.Repeat("x", 2049)})
 	rapid.Check(t, func(r *rapid.T) {
 		old := newServer(t)
@@ -435,8 +435,8 @@ func TestKnownSeriesAreStoredAlike(t *testing.T) {
 				body := snappy.Encode(nil, encode(t, kind == type2, list))
 				old.entries = nil
 				_, wantErr := fresh.post(path, kind, "good", body)
-				if _, err := old.post(path, kind, "good", body); fmt.Sprint(err) != fmt.Sprint(wantErr) || !slices.Equal(old.journaled(t), fresh.journaled(t)) {
-					r.Fatalf("%q %v, want %q %v", old.journaled(t), err, fresh.journaled(t), wantErr)
+				if _, err := old.post(path, kind, "good", body); fmt.Sprint(err) != fmt.Sprint(wantErr) || !slices.Equal(old.journaledSamples(t), fresh.journaledSamples(t)) {
+					r.Fatalf("%q %v, want %q %v", old.journaledSamples(t), err, fresh.journaledSamples(t), wantErr)
 				}
 			}
 		}
@@ -456,7 +456,7 @@ func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	at := now
 	add := func(names ...string) {
 		for _, name := range names {
-			c.add([]*knownSeries{newKnownSeries("default", key(name))}, at)
+			c.add([]*cachedSeries{newCachedSeries("default", key(name))}, at)
 		}
 	}
 	has := func(name string) bool { return c.find("default", key(name)) != nil }
@@ -484,9 +484,9 @@ func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	}
 }
 
-// TestSeriesStaysInItsSection expects the journal to keep all series of one monitored target in one partition. Series
+// TestSeriesOfATargetShareAPartition expects the journal to keep all series of one monitored target in one partition. Series
 // without a target are spread over sections.
-func TestSeriesStaysInItsSection(t *testing.T) {
+func TestSeriesOfATargetShareAPartition(t *testing.T) {
 	target := func(name string) []wire.SeriesLabel {
 		return setNamespace([]wire.SeriesLabel{{Name: "__name__", Value: name}, {Name: "job", Value: "node"}, {Name: "instance", Value: "db1:9100"}}, "default")
 	}
@@ -512,12 +512,12 @@ func FuzzRequest(f *testing.F) {
 		s := newServer(t)
 		var first []string
 		for range 2 { // the second time by the cache
-			x := &receiver{plain: body}
+			x := &requestBuffers{plain: body}
 			if s.entries = nil; s.decode(x, "default", version2) != nil {
 				return
 			}
 			testenv.NoError(t, s.Append(t.Context(), x.batch.entries...))
-			got := s.journaled(t)
+			got := s.journaledSamples(t)
 			if len(got) != x.batch.kept || first != nil && !slices.Equal(got, first) {
 				t.Fatalf("%d samples are kept, the journal has %q, before %q", x.batch.kept, got, first)
 			}

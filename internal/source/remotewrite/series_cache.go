@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// knownSeries is a series in the cache, with the sender's encoded labels and the stored labels.
-type knownSeries struct {
+// cachedSeries is a series in the cache, with the sender's encoded labels and the stored labels.
+type cachedSeries struct {
 	namespace string
 	key       string             // requestReader.labelKey
 	labels    []wire.SeriesLabel // as stored
@@ -22,7 +22,7 @@ type knownSeries struct {
 }
 
 // size returns the approximate number of bytes that the series uses in memory.
-func (x *knownSeries) size() int { return len(x.key) + 32*len(x.labels) + 128 }
+func (x *cachedSeries) size() int { return len(x.key) + 32*len(x.labels) + 128 }
 
 // Bounds of the series cache.
 const (
@@ -34,7 +34,7 @@ const (
 // series costs their decoding, order and validation. Requests share it.
 type seriesCache struct {
 	mu     sync.RWMutex
-	byHash map[uint64]*knownSeries // of two series with one hash only the first is kept
+	byHash map[uint64]*cachedSeries // of two series with one hash only the first is kept
 	bytes  int
 	sweeps uint32
 	next   time.Time // of the next sweep
@@ -46,7 +46,7 @@ func (c *seriesCache) hash(namespace string, key []byte) uint64 {
 }
 
 // find returns the cached series with a key in a namespace, or nil for an unknown series.
-func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
+func (c *seriesCache) find(namespace string, key []byte) *cachedSeries {
 	hash := c.hash(namespace, key)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -60,7 +60,7 @@ func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
 	return x
 }
 
-// space returns how many more bytes the cache may use for series now.
+// space returns how many more bytes the cache of series may use.
 func (c *seriesCache) space(now time.Time) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -71,7 +71,7 @@ func (c *seriesCache) space(now time.Time) int {
 }
 
 // add adds series to the cache until its memory limit is reached.
-func (c *seriesCache) add(list []*knownSeries, now time.Time) {
+func (c *seriesCache) add(list []*cachedSeries, now time.Time) {
 	if len(list) == 0 {
 		return
 	}
@@ -81,7 +81,7 @@ func (c *seriesCache) add(list []*knownSeries, now time.Time) {
 		c.sweep(now)
 	}
 	if c.byHash == nil {
-		c.byHash = map[uint64]*knownSeries{}
+		c.byHash = map[uint64]*cachedSeries{}
 	}
 	for _, x := range list {
 		hash := c.hash(x.namespace, []byte(x.key))
@@ -106,11 +106,10 @@ func (c *seriesCache) sweep(now time.Time) {
 	c.next = now.Add(sweepInterval)
 }
 
-// newKnownSeries returns an entry for the cache, made of the encoded labels of an accepted series. Its memory is its
-// own.
-func newKnownSeries(namespace string, key []byte) *knownSeries {
+// newCachedSeries returns a cache entry for an accepted series and its encoded labels. Its memory is its own.
+func newCachedSeries(namespace string, key []byte) *cachedSeries {
 	key = bytes.Clone(key)
 	labels, _ := appendLabels(nil, key)
 	labels = slices.Clone(setNamespace(labels, namespace)) // without the memory of empty labels
-	return &knownSeries{namespace: namespace, key: text(key), labels: labels, section: sectionOf(labels)}
+	return &cachedSeries{namespace: namespace, key: bytesAsString(key), labels: labels, section: sectionOf(labels)}
 }

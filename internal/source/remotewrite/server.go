@@ -28,7 +28,7 @@ const Path = "/prometheus/"
 // method is the end of the URL paths.
 const method = "api/v1/write"
 
-// Config has the settings of a Server and the services for its calls.
+// Config holds the settings and dependencies of a Server.
 type Config struct {
 	Access         core.Access
 	CheckNamespace func(name string) error
@@ -39,7 +39,7 @@ type Config struct {
 	// ChargeSamples charges accepted samples to the limit of values of their namespace; it returns the reason to refuse them,
 	// or "".
 	ChargeSamples func(namespace string, samples int) (reason string)
-	Pressures     *core.Pressures // requests wait for them
+	Pressures     *core.FillLevels // requests wait for them
 	Limits        Limits
 
 	Now        func() time.Time      // default time.Now
@@ -69,12 +69,12 @@ type Server struct {
 	login   core.SenderLogin
 	metrics metrics
 	series  seriesCache
-	shares  senderShares
+	shares  requestCounts
 	idle    sync.Pool // of *receiver
 }
 
-// receiver has the buffers for one request, which later requests reuse.
-type receiver struct {
+// requestBuffers holds the buffers for decoding one request, which later requests reuse.
+type requestBuffers struct {
 	packed bytes.Buffer // the body as it is sent
 	plain  []byte
 	reader requestReader
@@ -93,12 +93,12 @@ func New(cfg Config) (*Server, error) {
 		cfg.Registerer = prometheus.NewRegistry()
 	}
 	cfg.Limits.setDefaults()
-	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), idle: sync.Pool{New: func() any { return new(receiver) }},
+	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), idle: sync.Pool{New: func() any { return new(requestBuffers) }},
 		login: core.SenderLogin{Access: cfg.Access, CheckNamespace: cfg.CheckNamespace, Passwords: authlimit.New(cfg.Now), Role: access.RemoteWrite, Noun: "samples", Path: Path},
 	}, nil
 }
 
-// Serve handles a request that arrived from an address, and sets headers of the answer. The error is for its sender.
+// Serve handles a request from a client address, and sets headers of the answer. The error is for its sender.
 func (s *Server) Serve(header http.Header, r *http.Request, _ string) error {
 	err := s.serve(header, r)
 	result := "ok"
@@ -122,7 +122,7 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := s.shares.enter(senderKey(r, user))
+	leave, err := s.shares.beginRequest(senderKey(r, user))
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	if err := s.cfg.Pressures.Wait(r.Context(), core.SlowValuesAt); err != nil {
 		return err
 	}
-	x := s.idle.Get().(*receiver)
+	x := s.idle.Get().(*requestBuffers)
 	defer s.idle.Put(x)
 	if err := s.readBody(x, r.Body); err != nil {
 		return err
@@ -171,7 +171,7 @@ func versionOf(header http.Header) (version2 bool, err error) {
 }
 
 // readBody reads and uncompresses a request body within its size limits.
-func (s *Server) readBody(x *receiver, body io.Reader) error {
+func (s *Server) readBody(x *requestBuffers, body io.Reader) error {
 	x.packed.Reset()
 	if _, err := x.packed.ReadFrom(io.LimitReader(body, s.cfg.Limits.BodyBytes+1)); err != nil {
 		return model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
@@ -192,18 +192,18 @@ func (s *Server) readBody(x *receiver, body io.Reader) error {
 }
 
 // decode decodes a request body and collects the accepted samples in a batch.
-func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
+func (s *Server) decode(x *requestBuffers, namespace string, version2 bool) error {
 	now := s.cfg.Now()
 	b, r := &x.batch, &x.reader
 	b.reset(namespace, &s.cfg.Limits, now)
 	err := r.reset(version2, x.plain)
-	var accepted []*knownSeries // the cache lacks them
+	var accepted []*cachedSeries // the cache lacks them
 	space := s.series.space(now)
 	for err == nil && r.next() {
 		key, ok := r.labelKey()
 		if ok {
 			if known := s.series.find(namespace, key); known != nil {
-				b.addStored(known.section, known.labels, r.samples)
+				b.addTimely(known.section, known.labels, r.samples)
 				continue
 			}
 		}
@@ -212,7 +212,7 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 			continue
 		}
 		if ok && space > 0 {
-			known := newKnownSeries(namespace, key)
+			known := newCachedSeries(namespace, key)
 			accepted, space = append(accepted, known), space-known.size()
 		}
 	}
@@ -254,7 +254,7 @@ func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) 
 		header.Set("X-Prometheus-Remote-Write-"+of.kind+"-Written", strconv.Itoa(of.n))
 	}
 	if refused > 0 {
-		return model.Errorf(model.Invalid, "refused %d samples, wrote the other %d: %s", refused, b.kept, b.reason).WithHint("see the limits: docs/metrics.md")
+		return model.Errorf(model.Invalid, "refused %d samples, wrote the remaining %d samples: %s", refused, b.kept, b.reason).WithHint("see the limits: docs/metrics.md")
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ const (
 	outcomes
 )
 
-// metrics has the source's own counters of requests, and of samples by outcome.
+// metrics has the counters of remote-write requests, and of samples by outcome.
 type metrics struct {
 	requests *prometheus.CounterVec
 	samples  [outcomes]prometheus.Counter

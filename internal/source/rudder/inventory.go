@@ -34,7 +34,7 @@ const maxIDBytes = 64
 func readInventory(root *element) (*machineInventory, error) {
 	content := root.child("CONTENT")
 	rudder := content.child("RUDDER")
-	agents := rudder.all("AGENT")
+	agents := rudder.childrenNamed("AGENT")
 	if len(agents) != 1 {
 		return nil, model.Errorf(model.Invalid, "the inventory describes %d Rudder agents, expected exactly one", len(agents))
 	}
@@ -48,7 +48,7 @@ func readInventory(root *element) (*machineInventory, error) {
 		return nil, model.Errorf(model.Invalid, "%w", err)
 	}
 	if m.key.node != "" && m.key.node != m.node {
-		return nil, model.Errorf(model.Forbidden, "the certificate in the inventory is of node %s, not of %s", model.Truncate(m.key.node, 100), m.node)
+		return nil, model.Errorf(model.Forbidden, "the certificate in the inventory is of node %s, but the inventory is of node %s", model.Truncate(m.key.node, 100), m.node)
 	}
 	m.logged = collectionTime(content)
 	system, hardware := m.describeMachine(content, agents[0])
@@ -62,7 +62,7 @@ func readInventory(root *element) (*machineInventory, error) {
 			m.entries = append(m.entries, inventory.New(inventory.Hardware, name, value))
 		}
 	}
-	m.entries = slices.Concat(m.entries, networkOf(content), storageOf(content), softwareOf(content), accountsOf(content), processesOf(content), environmentOf(content), customOf(rudder))
+	m.entries = slices.Concat(m.entries, networkOf(content), storageOf(content), softwareOf(content), accountsOf(content), processesOf(content), environmentOf(content), customPropertiesOf(rudder))
 	m.entries = inventory.Normalize(m.entries)
 	return m, nil
 }
@@ -105,7 +105,7 @@ func (m *machineInventory) describeMachine(content, agent *element) (system, har
 		system["virtualisation"] = "none"
 	}
 	cpus := 0
-	for _, c := range content.all("CPUS") {
+	for _, c := range content.childrenNamed("CPUS") {
 		cores, _ := strconv.Atoi(c.value("CORE"))
 		cpus += max(cores, 1)
 	}
@@ -126,13 +126,13 @@ func (m *machineInventory) describeMachine(content, agent *element) (system, har
 	if server := agent.value("POLICY_SERVER_UUID"); server != "" {
 		m.facts["rudderServer"] = server
 	}
-	for _, s := range content.all("SOFTWARES") {
+	for _, s := range content.childrenNamed("SOFTWARES") {
 		if s.value("NAME") == "rudder-agent" {
 			m.facts["agentVersion"] = "Rudder agent " + s.value("VERSION")
 		}
 	}
 	var addresses []string
-	for _, n := range content.all("NETWORKS") {
+	for _, n := range content.childrenNamed("NETWORKS") {
 		for _, address := range n.values("IPADDRESS") {
 			if !strings.HasPrefix(address, "127.") && address != "::1" && !strings.HasPrefix(address, "fe80:") && len(addresses) < 32 {
 				addresses = append(addresses, address)
@@ -162,7 +162,7 @@ func networkOf(content *element) (list []inventory.Entry) {
 		addresses       []string
 	}
 	links := map[string]*link{}
-	for _, n := range content.all("NETWORKS") {
+	for _, n := range content.childrenNamed("NETWORKS") {
 		name := n.value("DESCRIPTION")
 		if name == "" || n.value("TYPE") == "loopback" {
 			continue
@@ -183,14 +183,14 @@ func networkOf(content *element) (list []inventory.Entry) {
 
 // storageOf returns the inventory entries of disks and file systems.
 func storageOf(content *element) (list []inventory.Entry) {
-	for _, s := range content.all("STORAGES") {
+	for _, s := range content.childrenNamed("STORAGES") {
 		size := ""
 		if n, err := strconv.ParseUint(s.value("DISKSIZE"), 10, 40); err == nil && n > 0 {
 			size = strconv.FormatUint(n*1_000_000, 10)
 		}
 		list = append(list, inventory.New(inventory.Storage, s.value("NAME"), "disk", size))
 	}
-	for _, d := range content.all("DRIVES") {
+	for _, d := range content.childrenNamed("DRIVES") {
 		name, mount := d.value("VOLUMN"), d.value("TYPE")
 		if letter := d.value("LETTER"); letter != "" {
 			name, mount = letter, letter
@@ -202,7 +202,7 @@ func storageOf(content *element) (list []inventory.Entry) {
 
 // softwareOf returns the inventory entries of installed packages.
 func softwareOf(content *element) (list []inventory.Entry) {
-	for _, s := range content.all("SOFTWARES") {
+	for _, s := range content.childrenNamed("SOFTWARES") {
 		list = append(list, inventory.New(inventory.Packages, s.value("NAME"), s.value("VERSION"), s.value("ARCH"), s.value("FROM")))
 	}
 	return list
@@ -210,14 +210,14 @@ func softwareOf(content *element) (list []inventory.Entry) {
 
 // accountsOf returns the inventory entries of users and groups, without people's real names.
 func accountsOf(content *element) (list []inventory.Entry) {
-	for _, u := range content.all("LOCAL_USERS") {
+	for _, u := range content.childrenNamed("LOCAL_USERS") {
 		name := u.value("LOGIN")
 		if name == "" {
 			name = u.value("NAME")
 		}
 		list = append(list, inventory.New(inventory.Users, name, u.value("ID"), "", u.value("HOME"), u.value("SHELL")))
 	}
-	for _, g := range content.all("LOCAL_GROUPS") {
+	for _, g := range content.childrenNamed("LOCAL_GROUPS") {
 		members := g.values("MEMBER")
 		slices.Sort(members)
 		list = append(list, inventory.New(inventory.Groups, g.value("NAME"), g.value("ID"), strings.Join(members, ",")))
@@ -227,7 +227,7 @@ func accountsOf(content *element) (list []inventory.Entry) {
 
 // processesOf returns the inventory entries of running programs, without their arguments.
 func processesOf(content *element) (list []inventory.Entry) {
-	for _, p := range content.all("PROCESSES") {
+	for _, p := range content.childrenNamed("PROCESSES") {
 		command := p.value("CMD")
 		if name, _, ok := strings.Cut(command, " "); ok {
 			command = strings.TrimSuffix(name, ":")
@@ -243,14 +243,15 @@ func processesOf(content *element) (list []inventory.Entry) {
 // hidden.
 func environmentOf(content *element) (list []inventory.Entry) {
 	var variables []string
-	for _, e := range content.all("ENVS") {
+	for _, e := range content.childrenNamed("ENVS") {
 		variables = append(variables, e.value("KEY")+"="+e.value("VAL"))
 	}
 	return inventory.Environ(variables)
 }
 
-// customOf returns the custom properties of the node. Hooks of Rudder's agent print them as JSON objects.
-func customOf(rudder *element) (list []inventory.Entry) {
+// customPropertiesOf returns the custom properties of the node in the inventory. Hooks of Rudder's agent print
+// them as JSON objects.
+func customPropertiesOf(rudder *element) (list []inventory.Entry) {
 	e := rudder.child("CUSTOM_PROPERTIES")
 	add := func(name string, value any) {
 		text, ok := value.(string)
@@ -322,7 +323,7 @@ func (m *machineInventory) checkTime(now time.Time) error {
 	case now.Sub(m.logged) > maxInventoryAge:
 		return model.Errorf(model.Invalid, "the inventory is dated %s, more than two days ago", m.logged.UTC().Format(time.RFC3339)).WithHint("on the node: rudder agent inventory")
 	case m.logged.Sub(now) > maxInventoryAhead:
-		return model.Errorf(model.Invalid, "the inventory is dated %s, more than 12 hours ahead", m.logged.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
+		return model.Errorf(model.Invalid, "the inventory is dated %s, more than 12 hours ahead of the server's clock", m.logged.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
 	}
 	return nil
 }

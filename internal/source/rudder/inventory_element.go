@@ -36,8 +36,8 @@ func (e *element) child(name string) *element {
 	return &element{}
 }
 
-// all returns the child elements with a name.
-func (e *element) all(name string) (list []*element) {
+// childrenNamed returns the child elements with a name.
+func (e *element) childrenNamed(name string) (list []*element) {
 	for _, c := range e.children {
 		if c.name == name {
 			list = append(list, c)
@@ -51,7 +51,7 @@ func (e *element) value(name string) string { return strings.TrimSpace(e.child(n
 
 // values returns the texts of all child elements with a name, except empty texts.
 func (e *element) values(name string) (list []string) {
-	for _, c := range e.all(name) {
+	for _, c := range e.childrenNamed(name) {
 		if text := strings.TrimSpace(c.text); text != "" {
 			list = append(list, text)
 		}

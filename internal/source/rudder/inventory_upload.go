@@ -15,8 +15,8 @@ import (
 // uploadTime is the longest time that a file waits for the other file of its pair.
 const uploadTime = 10 * time.Minute
 
-// uploads has the inventory files that wait for the second file of their pair. The files of a pair are inventory and
-// signature.
+// uploads has uploaded inventory files whose second file (inventory or signature) has not arrived yet. The
+// files of a pair are inventory and signature.
 type uploads struct {
 	mu    sync.Mutex
 	most  int // bytes of all files; beyond it the sender with the most bytes loses its oldest pair
@@ -28,7 +28,7 @@ type uploads struct {
 // an address.
 type uploadKey struct{ from, name string }
 
-// upload has the arrived files of one inventory, namely the inventory itself or its signature.
+// upload has the uploaded files of one inventory, either the inventory or its signature.
 type upload struct {
 	inventory, signature []byte
 	until                time.Time
@@ -37,7 +37,7 @@ type upload struct {
 // size returns the number of bytes of the inventory's files.
 func (u *upload) size() int { return len(u.inventory) + len(u.signature) }
 
-// keyOfUpload identifies, from the name of an uploaded file, its inventory, and whether the file is the signature. A
+// keyOfUpload returns the inventory to which an uploaded file belongs, and whether the file is the signature. A
 // pair is an inventory and its signature. ok is false for a name of another kind.
 func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	name := path.Base(file)
@@ -52,9 +52,9 @@ func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	return uploadKey{from, name}, true, isSignature && name != ""
 }
 
-// offer stores one of the two files of an inventory, and returns both after the second. It returns both files if the
-// pair is complete; it keeps them until remove.
-func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.Time) (inventory, signature []byte, err error) {
+// addFile stores one of the two files of an inventory, and returns both files after the second upload. It
+// returns both files if the pair is complete; it keeps them until remove.
+func (x *uploads) addFile(key uploadKey, isSignature bool, data []byte, now time.Time) (inventory, signature []byte, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.pairs == nil {
@@ -90,9 +90,9 @@ func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.T
 	return u.inventory, u.signature, nil
 }
 
-// largestLocked returns the oldest waiting inventory of the sender whose waiting files use the most bytes. It returns
-// the sender's oldest inventory, and whether the sender is the given sender, which wins a tie. So no sender fills the
-// room of the others. The caller holds mu.
+// largestLocked returns the oldest waiting inventory of the sender with the most bytes in waiting files. It
+// returns the sender's oldest inventory, and whether the sender is the given sender, which wins a tie. So no
+// sender fills the room of the others. The caller holds mu.
 func (x *uploads) largestLocked(own string) (oldest uploadKey, isOwn bool) {
 	bytes := map[string]int{}
 	for key, u := range x.pairs {

@@ -70,9 +70,9 @@ func (x *nodes) get(info *intent.NodeInfo) *node {
 	return n
 }
 
-// lock locks the state of a node, and updates names and keepalive times from the directory. It creates a missing
+// lockNode locks the state of a node, and updates names and keepalive times from the directory. It creates a missing
 // state. The caller unlocks n.mu.
-func (s *Server) lock(info *intent.NodeInfo) *node {
+func (s *Server) lockNode(info *intent.NodeInfo) *node {
 	n := s.nodes.get(info)
 	n.mu.Lock()
 	if n.lastMade.IsZero() {
@@ -99,7 +99,7 @@ func (s *Server) interval(id model.NodeID) time.Duration {
 
 // directives returns the directives of a node that Rudder's agents run.
 func (s *Server) directives(id model.NodeID) (list []*model.DirectiveDefinition) {
-	a := s.cfg.Nodes.For(id)
+	a := s.cfg.Nodes.AssignmentOf(id)
 	if a == nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (s *Server) Agent(id model.NodeID) (state core.Agent, ok bool) {
 	}
 	s.nodes.mu.Unlock()
 	if ok {
-		state.SetAssignment(s.cfg.Nodes.For(id), func(d *model.Definition) bool { return d.AsDirective() == nil || d.AsDirective().Rudder == "" },
+		state.SetAssignment(s.cfg.Nodes.AssignmentOf(id), func(d *model.Definition) bool { return d.AsDirective() == nil || d.AsDirective().Rudder == "" },
 			"an agent of Rudder runs only the directives of Rudder")
 	}
 	return state, ok
@@ -144,8 +144,8 @@ func (s *Server) Sessions() (count int) {
 	return count
 }
 
-// noteRun records a run of a node's agent, as proof that the agent is alive. The caller holds n.mu.
-func (s *Server) noteRun(n *node, start time.Time, from netip.Addr) {
+// recordRun records a run of a node's agent, as proof that the agent is alive. The caller holds n.mu.
+func (s *Server) recordRun(n *node, start time.Time, from netip.Addr) {
 	version, _ := s.cfg.Nodes.Node(n.core.ID).Facts.Get("agentVersion")
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -156,9 +156,9 @@ func (s *Server) noteRun(n *node, start time.Time, from netip.Addr) {
 	n.state.Confirmed, n.state.Address, n.state.Version = true, from.String(), version
 }
 
-// find returns a node by its id in Rudder, with its key. The node is in one of the namespaces that allow the address
+// findNode returns a node by its id in Rudder, with its key. The node is in one of the namespaces that allow the address
 // of the sender.
-func (s *Server) find(namespaces []string, id string) (info intent.NodeInfo, key *agentKey, err error) {
+func (s *Server) findNode(namespaces []string, id string) (info intent.NodeInfo, key *agentKey, err error) {
 	for _, namespace := range namespaces {
 		m := &intent.ExternalAgent{System: system, Namespace: namespace, ID: id}
 		found, ok := s.cfg.Intent.LookupNode(m.UID())
@@ -190,7 +190,7 @@ func (s *Server) keyOf(info *intent.NodeInfo) (*agentKey, error) {
 // register returns the node that sent an inventory. It creates the node if the machine is unknown, with the key in the
 // inventory.
 func (s *Server) register(ctx context.Context, namespaces []string, m *machineInventory, from netip.Addr) (intent.NodeInfo, error) {
-	info, key, err := s.find(namespaces, m.node)
+	info, key, err := s.findNode(namespaces, m.node)
 	if err != nil {
 		return info, err
 	}
@@ -216,13 +216,13 @@ func (s *Server) register(ctx context.Context, namespaces []string, m *machineIn
 
 // wrongKeyError returns the error for a file that is not signed by the node's stored key.
 func wrongKeyError(info *intent.NodeInfo, text string) error {
-	return model.Errorf(model.Forbidden, "node %s: %s", info.Name, text).
+	return model.Errorf(model.Forbidden, "the upload of node %s is not trusted: %s", info.Name, text).
 		WithHint("if its agent has a new key: muster delete node %s -n %s, and on the node: rudder agent inventory", info.Name, info.Namespace)
 }
 
-// write appends numbered messages about a node (results or inventory changes) to the journal. The entry before comes
+// writeSignals appends numbered messages about a node (results or inventory changes) to the journal. The entry before comes
 // first, unless it is nil. It returns when all are durable. The caller holds n.mu and has called lastNumber.
-func (s *Server) write(ctx context.Context, n *node, key wire.StreamKey, last uint64, signals []wire.Signal, before []byte) error {
+func (s *Server) writeSignals(ctx context.Context, n *node, key wire.StreamKey, last uint64, signals []wire.Signal, before []byte) error {
 	section := core.SectionOf(n.uid)
 	var entries []journal.Entry
 	if before != nil {

@@ -31,7 +31,7 @@ import (
 // system is the name of Rudder in the node registrations of intent. Nodes of other systems may have the same names.
 const system = "rudder"
 
-// Config has the settings of a Server and the services for its calls.
+// Config holds the settings and dependencies of a Server.
 type Config struct {
 	Journal core.Appender
 	Nodes   Nodes
@@ -44,7 +44,7 @@ type Config struct {
 	Runs        Runs
 	Intent      Intent
 	Limiter     *core.Limiter
-	Pressures   *core.Pressures // files wait for them
+	Pressures   *core.FillLevels // files wait for them
 	Limits      Limits
 
 	Stalled    func() *time.Time     // when the journal last stood still; nil: it is not known
@@ -56,12 +56,13 @@ type Config struct {
 // Nodes is the interface to the directory of nodes that the source uses.
 type Nodes interface {
 	Node(id model.NodeID) *directory.Node
-	For(node model.NodeID) *directory.Assignment
+	AssignmentOf(node model.NodeID) *directory.Assignment
 	// CatchUp returns when applied changes are in force.
 	CatchUp(ctx context.Context) error
 }
 
-// View knows the last sequence number of each of a node's streams of results. *shard.Shard implements it.
+// View is the interface for the last sequence number of each result stream of a node. *shard.Shard implements
+// it.
 type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
@@ -203,9 +204,9 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return "", err
 	}
 	if folder == "reports" {
-		result, err = s.takeRun(ctx, namespaces, data, from)
+		result, err = s.handleRun(ctx, namespaces, data, from)
 	} else {
-		result, err = s.takeFile(ctx, namespaces, file, data, from)
+		result, err = s.handleInventoryFile(ctx, namespaces, file, data, from)
 	}
 	if err == nil {
 		w.WriteHeader(http.StatusCreated)
@@ -213,25 +214,25 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return result, err
 }
 
-// takeFile stores one file of an inventory, and handles the inventory after the second file.
-func (s *Server) takeFile(ctx context.Context, namespaces []string, file string, data []byte, from netip.Addr) (outcome, error) {
+// handleInventoryFile stores one file of an inventory, and handles the inventory after the second file.
+func (s *Server) handleInventoryFile(ctx context.Context, namespaces []string, file string, data []byte, from netip.Addr) (outcome, error) {
 	key, isSignature, ok := keyOfUpload(from.String(), file)
 	if !ok {
-		return "", model.Errorf(model.Invalid, "the file %q is no inventory", model.Truncate(file, 100)).WithHint("expected NAME.ocs, .xml or .json, also with .gz, and its signature NAME.ocs.sign")
+		return "", model.Errorf(model.Invalid, "the file %q is no inventory and no signature of an inventory", model.Truncate(file, 100)).WithHint("expected NAME.ocs, .xml or .json, also with .gz, and its signature NAME.ocs.sign")
 	}
-	packed, signature, err := s.uploads.offer(key, isSignature, data, s.cfg.Now())
+	packed, signature, err := s.uploads.addFile(key, isSignature, data, s.cfg.Now())
 	if packed == nil {
 		return waits, err
 	}
-	result, err := s.takeInventory(ctx, namespaces, packed, signature, from)
+	result, err := s.handleInventory(ctx, namespaces, packed, signature, from)
 	if class := model.ClassOf(err); err == nil || class != model.Unavailable && class != model.Limited {
 		s.uploads.remove(key)
 	}
 	return result, err
 }
 
-// takeInventory verifies an inventory, and writes the changes since the node's present inventory to the journal.
-func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, signature []byte, from netip.Addr) (outcome, error) {
+// handleInventory verifies an inventory, and writes the changes since the node's present inventory to the journal.
+func (s *Server) handleInventory(ctx context.Context, namespaces []string, data, signature []byte, from netip.Addr) (outcome, error) {
 	signed, err := parseSignature(signature)
 	if err != nil {
 		return "", err
@@ -255,7 +256,7 @@ func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, s
 	if err != nil {
 		return "", err
 	}
-	n := s.lock(&info)
+	n := s.lockNode(&info)
 	defer n.mu.Unlock()
 	if m.logged.Before(n.lastMade) {
 		return olderInventory, nil
@@ -274,10 +275,10 @@ func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, s
 		}
 		signals[i].AtMs = now
 	}
-	if err := s.charge(ctx, n, len(signals), len(data)); err != nil {
+	if err := s.chargeLimits(ctx, n, len(signals), len(data)); err != nil {
 		return "", err
 	}
-	if err := s.write(ctx, n, key, last, signals, nil); err != nil {
+	if err := s.writeSignals(ctx, n, key, last, signals, nil); err != nil {
 		return "", err
 	}
 	n.lastMade = m.logged
@@ -290,9 +291,9 @@ func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, s
 // maxRunAhead bounds how far in the future a run may have begun.
 const maxRunAhead = 10 * time.Minute
 
-// takeRun verifies a run and writes reports of its directives to the journal. It writes one report for each directive
-// that Rudder's agents run on the node.
-func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, from netip.Addr) (outcome, error) {
+// handleRun verifies a run of an agent, and writes reports of its directives to the journal. It writes one
+// report for each directive that Rudder's agents run on the node.
+func (s *Server) handleRun(ctx context.Context, namespaces []string, data []byte, from netip.Addr) (outcome, error) {
 	signed, err := parseSignedRun(data)
 	if err != nil {
 		return "", err
@@ -301,9 +302,9 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	if err != nil {
 		return "", err
 	}
-	info, pinned, err := s.find(namespaces, parsed.node)
+	info, pinned, err := s.findNode(namespaces, parsed.node)
 	if err == nil && pinned == nil {
-		err = model.Errorf(model.NotFound, "no node has the id %s in Rudder: its inventory has to come first", model.Truncate(parsed.node, 100)).WithHint("on the node: rudder agent inventory")
+		err = model.Errorf(model.NotFound, "the node with the Rudder id %s is unknown: its inventory has to come first", model.Truncate(parsed.node, 100)).WithHint("on the node: rudder agent inventory")
 	}
 	if err != nil {
 		return "", err
@@ -315,7 +316,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	if parsed.start.Sub(now) > maxRunAhead {
 		return "", model.Errorf(model.Invalid, "the run of node %s began at %s, more than 10 minutes ahead of the server's clock", info.Name, parsed.start.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
 	}
-	n := s.lock(&info)
+	n := s.lockNode(&info)
 	defer n.mu.Unlock()
 	s.metrics.reports[malformed].Add(float64(parsed.invalid))
 	if !parsed.fullRun {
@@ -338,18 +339,18 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 		return result, nil
 	}
 	signals := s.reportsOf(&info, directives, parsed, now)
-	if err := s.charge(ctx, n, max(len(signals), 1), len(data)); err != nil {
+	if err := s.chargeLimits(ctx, n, max(len(signals), 1), len(data)); err != nil {
 		return "", err
 	}
 	var mark []byte
 	if fresh {
-		mark = n.core.Mark(wire.SessionMark{Session: n.session, Start: true})
+		mark = n.core.EncodeSessionRecord(wire.SessionRecord{Session: n.session, Start: true})
 	}
-	if err := s.write(ctx, n, key, last, signals, mark); err != nil {
+	if err := s.writeSignals(ctx, n, key, last, signals, mark); err != nil {
 		return "", err
 	}
 	if n.lastRun = parsed.start; fresh {
-		s.noteRun(n, parsed.start, from)
+		s.recordRun(n, parsed.start, from)
 	}
 	return tookRun, nil
 }
@@ -400,7 +401,7 @@ func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDef
 			run, _ := s.cfg.Runs.LastRun(of.ID, d.Unit)
 			last = &run
 		}
-		report := judgeRun(d, parsed, slices.Clone(byDirective[d.Rudder]), last)
+		report := evaluateRun(d, parsed, slices.Clone(byDirective[d.Rudder]), last)
 		s.metrics.reports[judged].Add(float64(len(byDirective[d.Rudder])))
 		list = append(list, wire.Signal{Kind: wire.SignalReport, Definition: d.ID, AtMs: uint64(began.UnixMilli()), Body: wire.AppendReport(nil, &report)})
 	}
@@ -415,9 +416,9 @@ func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDef
 // maxDelay limits a node's debt at its rate limit. Beyond it the server refuses the node's files for a while.
 const maxDelay = 30 * time.Second
 
-// charge waits while the server is overloaded, and then counts results and bytes against the rate limits. The limits
-// are those of the node and its namespace. The caller holds n.mu.
-func (s *Server) charge(ctx context.Context, n *node, signals, size int) error {
+// chargeLimits waits while the server is overloaded, then charges results and bytes to the rate limits. The
+// limits are those of the node and its namespace. The caller holds n.mu.
+func (s *Server) chargeLimits(ctx context.Context, n *node, signals, size int) error {
 	if signals > 0 {
 		if err := s.cfg.Pressures.Wait(ctx, core.SlowResultsAt); err != nil {
 			return err
@@ -429,14 +430,14 @@ func (s *Server) charge(ctx context.Context, n *node, signals, size int) error {
 		budget.Hit(debt.Limit(), debt.Reason())
 		return model.Errorf(model.Limited, "%s", debt.Reason()).WithHint("the agent sends it again with its next run")
 	}
-	if debt := budget.Spend(&core.Charge{core.LoadReports: signals, core.LoadBytes: size}); debt.Wait > 0 {
+	if debt := budget.Spend(&core.TrafficCost{core.LoadReports: signals, core.LoadBytes: size}); debt.Wait > 0 {
 		budget.Hit(debt.Limit(), debt.Reason())
 	}
 	return nil
 }
 
-// reportOutcome is how a run's report about a component was handled, such as judged or malformed. Every report raises
-// exactly one.
+// reportOutcome is the outcome of one component report of a run, such as accepted or malformed. Every report
+// raises exactly one.
 type reportOutcome uint8
 
 const (
@@ -447,14 +448,14 @@ const (
 	reportOutcomes
 )
 
-// metrics holds the metrics of the source.
+// metrics holds the metrics of the source for Rudder agents.
 type metrics struct {
 	requests *prometheus.CounterVec
 	bytes    prometheus.Counter
 	reports  [reportOutcomes]prometheus.Counter
 }
 
-// newMetrics registers the metrics of the source.
+// newMetrics registers the metrics of the source for Rudder agents.
 func newMetrics(r prometheus.Registerer) *metrics {
 	meter := core.Meter{Registerer: r, Prefix: "muster_rudder_"}
 	m := &metrics{

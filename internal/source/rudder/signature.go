@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// agentKey is the public key by which an agent signs.
+// agentKey is the public key for the verification of an agent's signatures.
 type agentKey struct {
 	*rsa.PublicKey
 	der  []byte // its SubjectPublicKeyInfo

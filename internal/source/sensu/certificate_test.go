@@ -154,7 +154,7 @@ func TestEachConnectionProvesItsIdentity(t *testing.T) {
 func TestSessionEndsWithItsCertificate(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
-	w.connectProven(ca, "web1", false)
+	w.connectWithCertificate(ca, "web1", false)
 	x := w.session("web1")
 	if now := time.Now(); !w.server.isAdmissible(x, now) || w.server.isAdmissible(x, now.Add(2*time.Hour)) {
 		t.Errorf("good until %v", x.expires)
@@ -166,9 +166,9 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 	}
 }
 
-// TestProvenAgentDisplacesAnUnprovenOne connects two agents with one name, and expects the agent with a certificate to
+// TestAgentWithCertificateReplacesOther connects two agents with one name, and expects the agent with a certificate to
 // stay connected. The order of the connections does not matter.
-func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
+func TestAgentWithCertificateReplacesOther(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
 	dial := func() (*testAgent, int) {
@@ -182,7 +182,7 @@ func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	cert := ca.issueAgent("web2", "default")
 	second := w.mustHandshake(w.dialTLS(ca, &cert, nil), "web2", "", false)        // and says nothing yet
 	slow := w.mustHandshake(w.dialTLS(ca, nil, nil), "web2", rightPassword, false) // nor does this one, which came last
-	w.connectProven(ca, "web1", false)
+	w.connectWithCertificate(ca, "web1", false)
 	first.waitEnd()
 	if a, status := dial(); a != nil || status != 409 {
 		t.Errorf("by password: %d", status)
@@ -269,7 +269,7 @@ func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
 	a.t.Helper()
 	server := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}
-	authorities.Admit(config)
+	authorities.ConfigureTLS(config)
 	return config
 }
 
@@ -290,8 +290,8 @@ func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change fu
 	return tls.Client(nc, config)
 }
 
-// connectProven connects an agent whose certificate proves its identity.
-func (w *testServer) connectProven(ca *testAuthority, name string, json bool) *testAgent {
+// connectWithCertificate connects an agent whose certificate proves its identity.
+func (w *testServer) connectWithCertificate(ca *testAuthority, name string, json bool) *testAgent {
 	w.t.Helper()
 	cert := ca.issueAgent(name, "default")
 	a := w.mustHandshake(w.dialTLS(ca, &cert, nil), name, "", json)

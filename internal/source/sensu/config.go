@@ -43,14 +43,14 @@ type Config struct {
 	Rand func() uint64 // default math/rand's
 }
 
-// Access authenticates agents, by certificate or password. *access.Service implements it.
+// Access is the interface that authenticates agents by certificate or password. *access.Service implements it.
 type Access interface {
-	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
+	LoginProgram(ctx context.Context, role, name, password string, admit access.PasswordThrottle) (access.Program, error)
 	AgentProgram(name string) (access.Program, error)
 	Current(p *access.Program) bool
 }
 
-// Intent reads and changes declared resources and nodes for the Sensu source. *intent.Service implements it.
+// Intent is the interface that reads and changes declared resources and nodes. *intent.Service implements it.
 // RegisterExternal, Get and Apply may wait for SQL; the rest is in memory.
 type Intent interface {
 	CheckNamespace(name string) error
@@ -64,7 +64,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks finds the declarations of checks, and the passive checks for unrequested events of agents.
+// Checks is the interface that finds declared checks, and passive checks for unrequested events.
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
@@ -75,7 +75,7 @@ type Checks interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View answers whether a node has an event, and whether limits allow a new event.
+// View is the interface that reports existing events of a node and limits on new events.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.

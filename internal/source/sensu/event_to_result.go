@@ -38,7 +38,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 		return e.refuseProxy(), ""
 	}
 	if code, reason := e.srv.cfg.View.Admit(cmp.Or(proxy.ID, e.Node.ID), c); code != "" {
-		return e.refuseStateLimit(code, reason), ""
+		return e.refuseAtEventLimit(code, reason), ""
 	}
 	e.Output = e.redact(c, e.Output)
 	values, err := e.readValues(c, tags)
@@ -81,9 +81,10 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 // seconds.
 const maxTransit = 3 * time.Second
 
-// age returns how late a delayed result arrived after its command ended, or 0 without delay. The cause is the network
-// or a paused server. Otherwise it is 0. The agent's times are compared with the times of the answered requests,
-// which are the server's. A time before the session is none of a command that the session can have waited for.
+// age returns the delay between the end of a command and the arrival of its result, or 0. The cause is the
+// network or a paused server. Otherwise it is 0. The agent's times are compared with the times of the answered
+// requests, which are the server's. A time before the session is none of a command that the session can have
+// waited for.
 func (e *incomingEvent) age() time.Duration {
 	if e.Executed == 0 {
 		return 0
@@ -102,8 +103,8 @@ func (e *incomingEvent) age() time.Duration {
 	return 0
 }
 
-// describeRun returns the fields of an event that only handlers of Sensu's events read. The result's text has lines of
-// the server before and after the agent's output.
+// describeRun returns the event fields that only handlers of events in Sensu's format need. The result's text
+// has lines of the server before and after the agent's output.
 func (e *incomingEvent) describeRun(text []byte, above, below int) *wire.SensuRun {
 	run := &wire.SensuRun{ExitCode: e.Status, Sequence: uint64(max(e.Sequence, 0)), Issued: uint64(max(e.Issued, 0))}
 	trimmed := bytes.TrimRight(e.Output, trimmedSpace)
@@ -137,8 +138,8 @@ func (e *incomingEvent) findAssignedDefinition() (c *model.CheckDefinition, tags
 	return j.prepared.definition, j.prepared.tags, j.proxy
 }
 
-// limitOutput joins a line from the server with a check's output, and limits the text. The result is valid UTF-8 of at
-// most limit bytes. marked adds a mark to a cut text; Sensu has none.
+// limitOutput joins a line from the server with a check's output, and truncates the text to a limit. The result
+// is valid UTF-8 of at most limit bytes. marked adds a mark to a cut text; Sensu has none.
 func limitOutput(line string, output []byte, limit int, marked bool) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, trimmedSpace)
 	if line != "" {
@@ -178,7 +179,7 @@ func secondsToMs(seconds float64) uint32 {
 
 // signalRecord collects results and keepalives for one write to the journal.
 type signalRecord struct {
-	core.Record
+	core.BatchEncoder
 	signals []byte // encoded signals
 	body    []byte // body of the last signal
 	counts  [outcomes]int
@@ -283,7 +284,7 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	for i := range rec.proxied {
 		rec.proxied[i].Number += first
 	}
-	entries := rec.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: stream, NowMs: now, Body: body,
+	entries := rec.Encode(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: stream, NowMs: now, Body: body,
 		Signals: n, Proxied: rec.proxied, Waiter: x, Token: uint64(size)})
 	if err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...); err != nil {
 		x.numbers.last -= uint64(n)
@@ -292,8 +293,8 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	return resultKept
 }
 
-// Committed notes that the journal has bytes of the session, and ends the session after a failed write. It runs on the
-// journal's goroutine and does not block.
+// Committed records which bytes of the session the journal has committed, and ends the session after an error.
+// It runs on the journal's goroutine and does not block.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)

@@ -112,7 +112,7 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	}}
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
 	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),
-		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler, HasPipeline: isSet}
+		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler, HasPipeline: isRegistrationSet}
 	cfg.OnClone = func(c core.Clone) { w.update(func() { w.clones = append(w.clones, c) }) }
 	cfg.Limits.RefusalDelay = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
@@ -137,7 +137,7 @@ func (w *testServer) update(fn func()) {
 	fn()
 }
 
-// wait waits until ok, called under the test lock, returns true.
+// wait waits until the given condition function returns true.
 func (w *testServer) wait(what string, ok func() bool) {
 	w.t.Helper()
 	there := false
@@ -212,7 +212,7 @@ func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error
 // Intent.
 
 // LoginProgram accepts any user with the password "secret".
-func (w *testServer) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
+func (w *testServer) LoginProgram(ctx context.Context, _, name, password string, begin access.PasswordThrottle) (access.Program, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
 		if err != nil {
@@ -235,7 +235,7 @@ func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
 
-// Current reports that a login is still valid, for every login.
+// Current reports every login as still valid.
 func (w *testServer) Current(*access.Program) bool { return true }
 
 // CheckNamespace accepts the namespaces default, secret and prod.
@@ -289,8 +289,8 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 	return spec, ok
 }
 
-// isSet reports whether a name is that of the pipeline for the handler set "registration".
-func isSet(name route.Name) bool { return name.String() == "default/sensu-registration" }
+// isRegistrationSet reports whether a pipeline name belongs to the handler set "registration".
+func isRegistrationSet(name route.Name) bool { return name.String() == "default/sensu-registration" }
 
 // The view and the planner.
 
@@ -381,13 +381,13 @@ func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	return ids
 }
 
-// For returns the assignment (checks and Templates) of a test node.
-func (w *testServer) For(node model.NodeID) *directory.Assignment {
+// AssignmentOf returns the assignment (checks and Templates) of a test node.
+func (w *testServer) AssignmentOf(node model.NodeID) *directory.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
 		if n.ID == node && !w.deleted[uid] {
-			return &directory.Assignment{Node: node, UID: uid, Definitions: sealDefinitions(w.definitions), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
+			return &directory.Assignment{Node: node, UID: uid, Definitions: compileDefinitions(w.definitions), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
 				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
 		}
 	}
@@ -400,10 +400,10 @@ func (w *testServer) Definition(model.DefinitionID) *model.Definition { return n
 // Subscribe stores the function to call after changes.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealDefinitions compiles and encodes test checks for an assignment.
-func sealDefinitions(checks []*model.CheckDefinition) (definitions []*model.Definition) {
+// compileDefinitions compiles and encodes test checks for an assignment.
+func compileDefinitions(checks []*model.CheckDefinition) (definitions []*model.Definition) {
 	for _, c := range checks {
-		definitions = append(definitions, c.Seal())
+		definitions = append(definitions, c.ToDefinition())
 	}
 	return definitions
 }
@@ -450,7 +450,7 @@ type testAgent struct {
 	conn     *wsconn.Conn
 	codec    sensuwire.Codec
 	entity   sensuwire.Entity
-	requests chan sensuwire.Request
+	requests chan sensuwire.ReceivedRequest
 	ended    chan error
 }
 
@@ -493,7 +493,7 @@ func (w *testServer) handshake(nc net.Conn, name, namespace, authorization strin
 		accept = sensuwire.MediaJSON
 	}
 	a := &testAgent{t: w.t, codec: sensuwire.JSON, entity: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
-		requests: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
+		requests: make(chan sensuwire.ReceivedRequest, 100), ended: make(chan error, 1)}
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {authorization},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {namespace}, "Sensu-Subscriptions": {"web"}}),
 		OnHeader: func(key, value []byte) error {
@@ -594,7 +594,7 @@ func (a *testAgent) send(kind string, e *sensuwire.Event) {
 }
 
 // sendResult sends the event that answers a check request.
-func (a *testAgent) sendResult(r *sensuwire.Request, status uint32, output string) {
+func (a *testAgent) sendResult(r *sensuwire.ReceivedRequest, status uint32, output string) {
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
 }
 
@@ -611,7 +611,7 @@ func (a *testAgent) waitEnd() error {
 }
 
 // nextRequest waits for the next check request of the server.
-func (a *testAgent) nextRequest() *sensuwire.Request {
+func (a *testAgent) nextRequest() *sensuwire.ReceivedRequest {
 	a.t.Helper()
 	select {
 	case r := <-a.requests:

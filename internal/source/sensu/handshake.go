@@ -186,8 +186,8 @@ func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	return nil
 }
 
-// identityProof says whether an agent's certificate proves which machine the agent runs on. It says whether the
-// agent's certificate proves the machine's identity, and why not.
+// identityProof records whether the certificate of an agent proves the identity of its machine. It says whether
+// the agent's certificate proves the machine's identity, and why not.
 type identityProof struct {
 	proven   bool                // the connection comes from the machine and namespace that it names
 	unproven string              // reason why the identity is not proven
@@ -216,17 +216,17 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	name, namespace := o.header.Get("Sensu-Agentname"), o.header.Get("Sensu-Namespace")
 	o.serials = serialsOf(state.VerifiedChains)
 	if since, ok := s.cfg.Authorities.revokedSince(o.serials); ok {
-		return model.Errorf(model.Forbidden, "the certificate of %q was revoked, %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
+		return model.Errorf(model.Forbidden, "the certificate of %q was revoked at %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
 			WithHint("issue another certificate if the machine is still trusted")
 	}
 	user, err := s.cfg.Access.AgentProgram(common)
 	if err != nil {
 		if !isMachineName(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {
-			return model.Errorf(model.Unauthenticated, "the certificate of %q: its common name is neither that of a user with the role agent, nor, with the namespace %s as its organization, that of the machine %s",
+			return model.Errorf(model.Unauthenticated, "the common name in the certificate of %q is no user with the role agent, and the certificate does not identify, in namespace %s, the machine %s",
 				leaf.Subject.String(), namespace, name).WithHint("see the commands: docs/sensu-certificates.md")
 		}
 		if user, err = s.cfg.Access.AgentProgram(defaultUser); err != nil {
-			return model.Errorf(model.Unauthenticated, "the certificate names a machine, and such agents log in as the user %s, which does not exist", defaultUser).
+			return model.Errorf(model.Unauthenticated, "the certificate names a machine instead of a user, but the default user %s for machines does not exist", defaultUser).
 				WithHint("muster auth user create %s --role agent", defaultUser)
 		}
 		machines = []string{name}
@@ -240,7 +240,7 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	case len(machines) == 0:
 		o.unproven = sharedCertificate
 	case !slices.Contains(machines, name):
-		return model.Errorf(model.Forbidden, "the certificate is for %s, but the agent has the name %s", strings.Join(machines[:min(len(machines), 3)], ", "), name).
+		return model.Errorf(model.Forbidden, "the certificate is for the machine %s, but the agent has the name %s", strings.Join(machines[:min(len(machines), 3)], ", "), name).
 			WithHint("give the agent a certificate of its own, or name: %s in its agent.yml", machines[0])
 	case !namesNamespace && (len(user.Namespaces) != 1 || user.Namespaces[0] != namespace):
 		o.unproven = fmt.Sprintf(anyNamespace, user.Name)

@@ -32,7 +32,7 @@ func (e *incomingEvent) findPassiveDefinition() (c *model.CheckDefinition, proxy
 		}
 	}
 	name := model.CleanName(string(e.Check))
-	if name == "" || model.BuiltinCheck(name) != 0 {
+	if name == "" || model.BuiltinCheckID(name) != 0 {
 		return nil, proxy, e.refuseMessage(checkUnassigned, fmt.Sprintf("an event of check %q, which is no valid name of a check", e.Check))
 	}
 	check, known := e.srv.cfg.Checks.PassiveCheck(e.namespace, name)
@@ -137,7 +137,7 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if check, ok := s.cfg.Checks.PassiveCheck(e.namespace, name); ok {
-		return requireUsable(check)
+		return checkUsable(check)
 	}
 	if n := len(s.cfg.Checks.PassiveChecks(e.namespace, "")); n >= model.MaxPassives {
 		reason := fmt.Sprintf("the namespace is at its limit of %d passive checks", n)
@@ -156,9 +156,9 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 	return check, err
 }
 
-// requireUsable returns an error if the declared check of an event is disabled or not passive. An operator may have
+// checkUsable returns an error if the declared check of an event is disabled or not passive. An operator may have
 // declared such a check while the event waited.
-func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
+func checkUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Definition == nil || check.Disabled {
 		return check, model.Errorf(model.Conflict, "the event's check is disabled or not passive: an operator declared it while the event arrived")
 	}
@@ -189,7 +189,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	check, _ = s.cfg.Checks.PassiveCheck(e.namespace, name)
 	switch {
 	case exists:
-		return requireUsable(check)
+		return checkUsable(check)
 	case check.Definition == nil:
 		return check, model.Errorf(model.Unavailable, "the server created the passive check of the event, but a user deleted the check immediately")
 	}
@@ -224,14 +224,14 @@ func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *s
 		}
 		return append(list, name)
 	}
-	for _, named := range limitNames(rules.Pipelines) {
+	for _, named := range firstNames(rules.Pipelines) {
 		if name := model.CleanName(named); exists("Pipeline", name) {
 			spec.Pipelines = add(spec.Pipelines, name)
 		} else {
 			missing = append(missing, fmt.Sprintf("pipeline %.100q", named))
 		}
 	}
-	for _, named := range limitNames(rules.Handlers) {
+	for _, named := range firstNames(rules.Handlers) {
 		name := model.CleanName(named)
 		switch _, declared := s.cfg.Handler(namespace, name); {
 		case exists("Pipeline", model.SensuPipeline(name)): // made by an import, for a handler of Sensu's events
@@ -248,5 +248,5 @@ func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *s
 	return spec, missing, err
 }
 
-// limitNames returns at most 16 names of an event's list, to limit the following look-ups.
-func limitNames(list []string) []string { return list[:min(len(list), 16)] }
+// firstNames returns at most the first 16 names in a list of an event, to limit lookups.
+func firstNames(list []string) []string { return list[:min(len(list), 16)] }

@@ -21,7 +21,7 @@ import (
 // sendUnrequested sends an event without a request, as a program on the agent's machine can.
 func (a *testAgent) sendUnrequested(name, proxy string, status uint32, output string) {
 	a.t.Helper()
-	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
+	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendRequest(nil, &sensuwire.CheckRequest{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 
@@ -91,7 +91,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	var together sync.WaitGroup
 	for _, a := range all {
 		together.Go(func() {
-			r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "Nightly", Namespace: "default", Interval: 1}))
+			r, err := a.codec.ParseRequest(a.codec.AppendRequest(nil, &sensuwire.CheckRequest{Name: "Nightly", Namespace: "default", Interval: 1}))
 			if err != nil {
 				t.Error(err)
 			}
@@ -161,7 +161,7 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	a.sendUnrequested("job-1", "", 1, "again")
 	a.sendKeepalive()
 	w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
-	hits := w.server.cfg.Limiter.Hits(time.Time{})
+	hits := w.server.cfg.Limiter.RecentHits(time.Time{})
 	if w.count(resultKept) != 4 || w.count(stateLimit) != 7 || len(w.created) != 3 {
 		t.Errorf("%d kept, %d refused, %d checks created", w.count(resultKept), w.count(stateLimit), len(w.created))
 	}
@@ -208,7 +208,7 @@ func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.definitions = []*model.CheckDefinition{newCheck(1, "ping", "x", func(c *model.CheckDefinition) { c.Proxy, c.Interval = true, time.Hour })}
 	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Definitions: []model.DefinitionID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
-		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealDefinitions(w.definitions))
+		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, compileDefinitions(w.definitions))
 	w.passives["firmware"] = directory.PassiveCheck{Definition: newCheck(11, "firmware", "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })}
 	a := w.connectAgent("poller", false)
 	a.nextRequest()

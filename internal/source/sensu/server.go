@@ -39,7 +39,7 @@ type Server struct {
 	life        *core.Goroutines
 	registry    sessionRegistry
 	connections atomic.Int64
-	outbox      *core.Outbox[*session]
+	outbox      *core.WriterQueue[*session]
 	prepared    preparedChecks
 	creation    checkCreator
 
@@ -59,7 +59,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewGoroutines(),
 		logRefusal: admission.OncePerMinute(), logUnusableHandlers: admission.OncePerMinute(), passwords: authlimit.New(cfg.Now)}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.firstListExpiry)
-	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
+	s.outbox = core.NewWriterQueue[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.events.New = func() any { return new(sensuwire.ReceivedEvent) }
 	s.records.New = func() any { return new(signalRecord) }
 	s.clock.Start(s.monotonicTime())
@@ -76,7 +76,7 @@ func (s *Server) monotonicTime() int64 {
 
 // Listen accepts agents until ctx ends. config is nil for agents without TLS.
 func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config) error {
-	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Gate: admission.NewHandshakeLimits().EnterAgent,
+	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Gate: admission.NewHandshakeLimits().AcquireAgentSlot,
 		Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
 }
 
@@ -85,7 +85,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.outbox.Start(s.cfg.Limits.Writers)
 	seconds := 0
 	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
-		s.outbox.WakeIfStuck()
+		s.outbox.AddWriterIfStuck()
 		s.registry.ForEach(func(x *session) { s.watchSession(x, now) })
 		if seconds++; seconds%recheckSeconds == 0 {
 			s.recheckSessions(at)
@@ -103,7 +103,7 @@ const recheckSeconds = 10
 // is not silent: its agent gets a pong, because its pings are not read.
 func (s *Server) watchSession(x *session, now int64) {
 	l := &s.cfg.Limits
-	silence, busy := x.QuietFor(now)
+	silence, busy := x.SinceLastFrame(now)
 	switch {
 	case busy:
 		if x.PingDue(now, l.PingAfter/3) {
@@ -176,8 +176,8 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	}, true
 }
 
-// sessionRegistry has the sessions by node, and the connections without a first message. It also has node data that
-// outlives sessions. Lock order: mu, then core.Registry.
+// sessionRegistry has all sessions by node, and all connections whose first message has not arrived yet. It
+// also has node data that outlives sessions. Lock order: mu, then core.Registry.
 type sessionRegistry struct {
 	core.Registry[session]
 
@@ -187,8 +187,8 @@ type sessionRegistry struct {
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// streamNumbers has the id of an agent's sequence of results, and its last number. The server assigns them, because
-// Sensu's protocol has none.
+// streamNumbers has the id of an agent's result stream, and its last sequence number. The server assigns them,
+// because Sensu's protocol has none.
 type streamNumbers struct {
 	stream wire.StreamID
 	last   uint64
@@ -205,9 +205,9 @@ func (r *sessionRegistry) addUnregistered(x *session) {
 	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports which of two sessions with one agent name may stay. A proven identity wins, otherwise the newer
-// connection.
-func (x *session) hasPriority(y *session) bool {
+// hasPriorityOver reports whether a session may replace another session with the same agent name. A proven
+// identity wins, otherwise the newer connection.
+func (x *session) hasPriorityOver(y *session) bool {
 	if x.proven != y.proven {
 		return x.proven
 	}
@@ -217,7 +217,7 @@ func (x *session) hasPriority(y *session) bool {
 // swapSession makes x the session of its node, and returns the older session of the node. ok is false if the older
 // session has priority and stays.
 func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *session, ok bool) {
-	if older, ok = r.Swap(x.Node.ID, x, 0, func(older *session) bool { return older.hasPriority(x) }); !ok {
+	if older, ok = r.Swap(x.Node.ID, x, 0, func(older *session) bool { return older.hasPriorityOver(x) }); !ok {
 		return older, false
 	}
 	r.mu.Lock()

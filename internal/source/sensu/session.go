@@ -103,8 +103,8 @@ func (x *session) Message() (cause string) {
 		return x.ReadFailed(err)
 	}
 	size := len(frame)
-	x.Busy(x.srv.clock.Now())
-	defer func() { x.Idle(x.srv.clock.Now()) }()
+	x.MarkBusy(x.srv.clock.Now())
+	defer func() { x.MarkIdle(x.srv.clock.Now()) }()
 	switch op {
 	case wsconn.Binary:
 		x.srv.metrics.Received.Inc()
@@ -228,16 +228,16 @@ func (x *session) End(cause string) {
 	}
 	x.srv.cfg.Log.Debug("session of a Sensu agent ended", "node", x.Node.Name, "cause", cause)
 	clean := x.departure.requested && (x.closedByAgent || x.departure.ephemeral)
-	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionMark{Clean: clean})})
+	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionRecord{Clean: clean})})
 }
 
 // encodeSessionRecord encodes the journal record about the session's start or end. The record has the intervals of the
 // agent's own keepalives, which may be known later than the node.
-func (x *session) encodeSessionRecord(m wire.SessionMark) []byte {
+func (x *session) encodeSessionRecord(m wire.SessionRecord) []byte {
 	n := x.Node
 	n.Keepalive, n.Warning, n.Timeout, n.EveryKeepalive = x.keepalive.interval, x.keepalive.warning, x.keepalive.timeout, x.keepalive.every
 	m.Session = x.ID
-	return n.Mark(m)
+	return n.EncodeSessionRecord(m)
 }
 
 // chargeMessage charges a message to the rate limits, and pauses the reader above a limit.
@@ -245,7 +245,7 @@ func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
 	}
-	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadValues: x.points, core.LoadBytes: bytes})
+	debt := x.Budget.Spend(&core.TrafficCost{core.LoadResults: 1, core.LoadValues: x.points, core.LoadBytes: bytes})
 	x.points = 0
 	if debt.Wait == 0 {
 		return ""
@@ -287,15 +287,15 @@ func (x *session) requestRuns(list []*checkJob) {
 // maxKeptFrames bounds the buffer for requests that a writer keeps, in bytes.
 const maxKeptFrames = 64 << 10
 
-// writerScratch holds the buffers that a writer goroutine reuses to encode check requests.
-type writerScratch struct {
+// writerBuffers holds the buffers that a writer goroutine reuses to encode check requests.
+type writerBuffers struct {
 	frames   []byte
 	jobs     []*checkJob
 	resolved []resolvedJob
 }
 
 // Flush writes the due check requests and other pending messages of the session. A writer goroutine calls it.
-func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
+func (x *session) Flush(w *core.WriteBuffers, due core.MessageSet) error {
 	if due&dueClose != 0 {
 		_ = x.Conn.WriteClose(1001, "the server ended the session: connect again")
 		return x.Conn.Close()
@@ -323,10 +323,10 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 func (x *session) FlushFailed() {}
 
 // sendRequests sends all due check requests in one write.
-func (x *session) sendRequests(w *core.Scratch) error {
-	m, ok := w.More.(*writerScratch)
+func (x *session) sendRequests(w *core.WriteBuffers) error {
+	m, ok := w.More.(*writerBuffers)
 	if !ok {
-		m = &writerScratch{frames: make([]byte, 0, 4096)}
+		m = &writerBuffers{frames: make([]byte, 0, 4096)}
 		w.More = m
 	}
 	x.Mu.Lock()

@@ -22,9 +22,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestResultsAreJournaledWithoutHoles checks that the journal has an agent's results and keepalives with consecutive
+// TestJournaledResultsHaveNoGaps checks that the journal has an agent's results and keepalives with consecutive
 // sequence numbers. Its results are in the journal, numbered without holes.
-func TestResultsAreJournaledWithoutHoles(t *testing.T) {
+func TestJournaledResultsHaveNoGaps(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
 		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckDefinition) {
@@ -117,7 +117,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	first := a.nextRequest()
 	event := func(name string, change func(*sensuwire.Event)) {
 		c := sensuwire.Protobuf
-		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
+		r := testenv.Value(c.ParseRequest(c.AppendRequest(nil, &sensuwire.CheckRequest{Name: name, Namespace: "default", Interval: 1})))(t)
 		e := &sensuwire.Event{Entity: &a.entity, Check: r.Check}
 		if change != nil {
 			change(e)
@@ -160,10 +160,10 @@ func TestLongEventsAreChargedByBytes(t *testing.T) {
 	a := w.connectAgent("web", false)
 	a.sendKeepalive()
 	c := sensuwire.Protobuf
-	r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: "disk", Namespace: "default", Interval: 1})))(t)
+	r := testenv.Value(c.ParseRequest(c.AppendRequest(nil, &sensuwire.CheckRequest{Name: "disk", Namespace: "default", Interval: 1})))(t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, Check: r.Check, Output: strings.Repeat("x", 110_000)})
 	w.wait("the pause", func() bool { return testutil.ToFloat64(w.server.metrics.throttled) > 0 })
-	if hits := w.server.cfg.Limiter.Hits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_bytes_rate" || hits[0].Node != "web" {
+	if hits := w.server.cfg.Limiter.RecentHits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_bytes_rate" || hits[0].Node != "web" {
 		t.Errorf("limits met: %+v", hits)
 	}
 }
@@ -184,7 +184,7 @@ func TestMetricPointsAreChargedAsValues(t *testing.T) {
 	}
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, MetricsOnly: true, Points: points})
 	w.wait("the pause", func() bool { return testutil.ToFloat64(w.server.metrics.throttled) > 0 })
-	if hits := w.server.cfg.Limiter.Hits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_values_rate" || hits[0].Node != "web" {
+	if hits := w.server.cfg.Limiter.RecentHits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_values_rate" || hits[0].Node != "web" {
 		t.Errorf("limits met: %+v", hits)
 	}
 }
@@ -225,7 +225,7 @@ func TestChangedAssignmentReachesTheAgent(t *testing.T) {
 	a := w.connectAgent("web", false)
 	before := a.nextRequest()
 	w.assign(newCheck(2, "disk", "new", nil), newCheck(3, "load", "x", nil))
-	var after *sensuwire.Request
+	var after *sensuwire.ReceivedRequest
 	for after == nil || after.Name != "load" {
 		after = a.nextRequest()
 	}
@@ -286,7 +286,7 @@ func TestSecondAgentOfANameIsRefused(t *testing.T) {
 }
 
 // A refused connection is closed only after the time RefusalDelay. Else the agent would reconnect at once.
-func TestRefusedRegistrationIsDelayed(t *testing.T) {
+func TestRefusedConnectionClosesLate(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.RefusalDelay = 300 * time.Millisecond })
 	began := time.Now()
 	a := w.mustDial("refused", false)
@@ -336,16 +336,16 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 		{newCheck(4, "a", "cat", func(c *model.CheckDefinition) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
 		{newCheck(5, "a", "x", func(c *model.CheckDefinition) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
-		r := x.prepareCheck(c.definition, &runSubject{properties: a.Properties})
+		r := x.prepareCheck(c.definition, &runTarget{properties: a.Properties})
 		if r.problem != "" || r.request.Name != c.name || r.request.Command != c.cmd {
 			t.Errorf("%+v: %q, %q, want %q", c.definition, r.problem, r.request.Command, c.cmd)
 		}
 	}
 }
 
-// TestLongOutputIsCutWithAMark sends a long output, and expects a shortened text that says so. The mark says how many
-// bytes are missing.
-func TestLongOutputIsCutWithAMark(t *testing.T) {
+// TestLongOutputIsTruncated sends a long output, and expects a truncated output with a note about the
+// truncation. The mark says how many bytes are missing.
+func TestLongOutputIsTruncated(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
 		keep          int
@@ -366,9 +366,10 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	}
 }
 
-// TestResultsThatWaitedAreDatedBack pauses the server for 90 s, and expects waiting results to keep the time of their
-// command. A wrong clock of the agent does not matter. A time that the session cannot have seen is ignored.
-func TestResultsThatWaitedAreDatedBack(t *testing.T) {
+// TestDelayedResultsKeepTheirTime pauses the server for 90 s, and expects delayed results to have the time of
+// their command. A wrong clock of the agent does not matter. A time that the session cannot have seen is
+// ignored.
+func TestDelayedResultsKeepTheirTime(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		var stoodStill atomic.Int64
 		w := newTestServer(t, func(c *Config) {
@@ -378,7 +379,7 @@ func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 		w.passives["backup"] = directory.PassiveCheck{Definition: newCheck(11, "backup", "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })}
 		a := w.connectAgent("web-1", json)
 		r := a.nextRequest()
-		backup := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "backup", Namespace: "default", Interval: 1})))(t)
+		backup := testenv.Value(a.codec.ParseRequest(a.codec.AppendRequest(nil, &sensuwire.CheckRequest{Name: "backup", Namespace: "default", Interval: 1})))(t)
 		const ahead = 5000 // s, of the agent's clock
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued + ahead, Output: "in time"})
 		w.wait("the first result", func() bool { return w.count(resultKept) == 1 })
@@ -417,7 +418,7 @@ func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 		w.passives["load"] = directory.PassiveCheck{}
 		a := w.mustDial("web", i%2 == 0)
 		go a.read()
-		r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60})))(t)
+		r := testenv.Value(a.codec.ParseRequest(a.codec.AppendRequest(nil, &sensuwire.CheckRequest{Name: "load", Namespace: "default", Interval: 60})))(t)
 		a.sendKeepalive()
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
 		a.sendKeepalive()

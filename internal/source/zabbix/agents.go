@@ -29,8 +29,8 @@ import (
 // run of the program. The journal has them as signals with these numbers, in a stream of this run: values that an agent sends again
 // count once, also after a kill of the server.
 
-// agents has the Zabbix agents that have sent a request since the start of the server.
-type agents struct {
+// agentStates holds, by node, the state of each Zabbix agent that has sent a request.
+type agentStates struct {
 	mu     sync.Mutex
 	byNode map[model.NodeID]*agent
 }
@@ -64,7 +64,7 @@ func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 	}
 	s.agents.mu.Unlock()
 	if ok {
-		state.SetAssignment(s.cfg.Nodes.For(node), func(d *model.Definition) bool { return d.AsCheck() != nil }, "an agent of Zabbix runs no checks, it collects items")
+		state.SetAssignment(s.cfg.Nodes.AssignmentOf(node), func(d *model.Definition) bool { return d.AsCheck() != nil }, "an agent of Zabbix runs no checks, it collects items")
 	}
 	return state, ok
 }
@@ -126,7 +126,7 @@ func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request,
 }
 
 // get returns the state of the agent of a node, and creates a missing one.
-func (x *agents) get(node model.NodeID) *agent {
+func (x *agentStates) get(node model.NodeID) *agent {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	a := x.byNode[node]
@@ -186,24 +186,24 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 	return nil
 }
 
-// writeKeepalive records a start of the agent's session in the journal, as proof that the agent is alive. The record
-// counts as a keepalive. The caller holds a.mu.
-func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
-	a.sessionStart, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Start: true})}})
+// writeSessionStart writes a session start to the journal, as proof that the agent is alive. The record counts
+// as a keepalive. The caller holds a.mu.
+func (s *Server) writeSessionStart(ctx context.Context, a *agent) (err error) {
+	a.sessionStart, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.EncodeSessionRecord(wire.SessionRecord{Session: a.session, Start: true})}})
 	if err != nil {
 		return model.Errorf(model.Unavailable, "cannot write to the journal: %w", err).WithHint("muster status has the reason")
 	}
 	return nil
 }
 
-// takeHeartbeat handles an agent's heartbeat request, a sign of life without values. It has no answer.
-func (s *Server) takeHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
+// handleHeartbeat handles an agent's heartbeat request, a sign of life without values. It has no answer.
+func (s *Server) handleHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
 		return nil, err
 	}
 	defer a.mu.Unlock()
-	return nil, s.writeKeepalive(ctx, a)
+	return nil, s.writeSessionStart(ctx, a)
 }
 
 // activeCheck is one item that an agent is asked to collect.
@@ -216,15 +216,15 @@ type activeCheck struct {
 	Timeout     string `json:"timeout,omitempty"`
 }
 
-// assignChecks answers a request for active checks with the items that the agent must collect. They are those of the
+// answerActiveChecks answers a request for active checks with the items that the agent must collect. They are those of the
 // node's Templates.
-func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
+func (s *Server) answerActiveChecks(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
 		return nil, err
 	}
 	defer a.mu.Unlock()
-	if err := s.writeKeepalive(ctx, a); err != nil {
+	if err := s.writeSessionStart(ctx, a); err != nil {
 		return nil, err
 	}
 	list := []activeCheck{}
@@ -239,7 +239,7 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 		}
 		list = append(list, c)
 	}
-	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
+	if assignment := s.cfg.Nodes.AssignmentOf(a.node.ID); assignment != nil {
 		index := s.items.forAssignment(assignment)
 		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
 			add(key, index.byKey[key])
@@ -272,15 +272,15 @@ const maxNumber = 1 << 62
 // maxRuns limits the remembered runs of an agent's program, because the event view knows all.
 const maxRuns = 8
 
-// takeAgentData writes the values in a request of an agent to the journal. An agent keeps the values of a failed
+// storeAgentData writes the values in an agent's request to the journal. An agent keeps the values of a failed
 // request.
-func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *request, from netip.Addr, size int) (*reply, error) {
+func (s *Server) storeAgentData(ctx context.Context, namespaces []string, r *request, from netip.Addr, size int) (*reply, error) {
 	host := r.Host
 	if host == "" && len(r.Data) > 0 {
 		host = r.Data[0].Host // agents before 4.4 name it with each value, and so does the C agent of 6.0
 	}
 	now := s.cfg.Now()
-	if err := s.awaitSpace(ctx, len(r.Data)); err != nil { // heartbeats need the lock
+	if err := s.awaitCapacity(ctx, len(r.Data)); err != nil { // heartbeats need the lock
 		return nil, err
 	}
 	a, err := s.lockAgent(ctx, namespaces, r, host, from)
@@ -289,7 +289,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	defer a.mu.Unlock()
 	if a.sessionStart == (journal.Position{}) {
-		if err := s.writeKeepalive(ctx, a); err != nil {
+		if err := s.writeSessionStart(ctx, a); err != nil {
 			return nil, err
 		}
 	}
@@ -317,7 +317,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	b := &agentBatch{valueBatch: valueBatch{srv: s, now: now}, agent: a, host: host, last: last}
 	b.batch.StreamKey = stream
 	b.ownNode.Node, b.ownNode.uid, b.ownNode.blocks = a.node, a.uid, map[itemLocation]*valueBlock{}
-	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
+	if assignment := s.cfg.Nodes.AssignmentOf(a.node.ID); assignment != nil {
 		b.ownNode.items = s.items.forAssignment(assignment)
 	}
 	for i := range r.Data {
@@ -326,14 +326,14 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 		}
 	}
 	b.flush()
-	if err := b.append(ctx, append(b.entries, b.ownNode.entries()...), len(r.Data)-b.failed); err != nil {
+	if err := b.appendEntries(ctx, append(b.entries, b.ownNode.entries()...), len(r.Data)-b.failed); err != nil {
 		return nil, err
 	}
 	if len(a.numbers) >= maxRuns {
 		clear(a.numbers)
 	}
 	a.numbers[stream.Stream] = b.last
-	budget.Spend(&core.Charge{core.LoadValues: len(r.Data), core.LoadBytes: size})
+	budget.Spend(&core.TrafficCost{core.LoadValues: len(r.Data), core.LoadBytes: size})
 	return b.answer(len(r.Data)), nil
 }
 
@@ -366,22 +366,22 @@ func (b *agentBatch) add(r *row, i int) outcome {
 		b.batch.First = r.ID
 	}
 	b.last = r.ID
-	signal, out := b.signalOf(r, i)
+	signal, out := b.toSignal(r, i)
 	if b.batch.Signals = append(b.batch.Signals, signal); len(b.batch.Signals) == wire.MaxSignals {
 		b.flush()
 	}
 	return out
 }
 
-// signalOf converts the value at index i of the request to a signal (numbered message) for the journal.
-func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
+// toSignal converts the value at index i of the request to a signal (numbered message) for the journal.
+func (b *agentBatch) toSignal(r *row, i int) (wire.Signal, outcome) {
 	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
 	of := b.ownNode.items.byKey[r.Key]
 	if r.Key == "" {
 		of = b.ownNode.items.byNumber[r.ItemID]
 	}
 	if of == nil {
-		of = b.discoveredItem(r)
+		of = b.findDiscoveredItem(r)
 	}
 	switch {
 	case of == nil:
@@ -411,10 +411,10 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	return block.signal(), kept
 }
 
-// discoveredItem returns the item for an agent's value that a discovery rule made, or nil. Discovery rules made the
-// items on the agent's node. After a start of the server the numbers of an agent's items are unknown until the first
-// value of one of them.
-func (b *agentBatch) discoveredItem(r *row) *nodeItem {
+// findDiscoveredItem returns the discovered item to which a value of the agent belongs, or nil. Discovery rules
+// made the items on the agent's node. After a start of the server the numbers of an agent's items are unknown
+// until the first value of one of them.
+func (b *agentBatch) findDiscoveredItem(r *row) *nodeItem {
 	key := r.Key
 	if key == "" {
 		if key = b.agent.discoveredKeys[r.ItemID]; key == "" && !b.readDiscovered {

@@ -80,7 +80,7 @@ func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 // keeps more bytes.
 func readPayload(r io.Reader, h frameHeader, hold func(n int) error) ([]byte, error) {
 	var payload bytes.Buffer // it grows with the bytes that arrive, not by the claim of the header
-	if _, err := io.CopyN(&payload, heldReader{r, hold}, int64(h.size)); err != nil {
+	if _, err := io.CopyN(&payload, limitedReader{r, hold}, int64(h.size)); err != nil {
 		return nil, err
 	}
 	if h.flags&flagCompressed == 0 {

@@ -17,24 +17,24 @@ const (
 	arrivingBytes = 32 << 20
 )
 
-// memory limits how many bytes all requests in progress may use together. A beginning takes room as its bytes arrive:
+// memoryLimit limits how many bytes all requests in progress may use together. A beginning takes room as its bytes arrive:
 // a slow peer that announces a long request keeps nobody waiting. A request without room for its beginning waits for
 // room for all its bytes: no request waits for another one that waits.
-type memory struct {
+type memoryLimit struct {
 	arriving *semaphore.Weighted // arrivingBytes
 	long     *semaphore.Weighted // Limits.AllBytes
 	most     int64               // Limits.AllBytes
 }
 
-// newMemory returns a limit of `most` bytes for the memory of all large requests. Small requests and beginnings have
+// newMemoryLimit returns a limit of `most` bytes for the memory of all large requests. Small requests and beginnings have
 // additional room.
-func newMemory(most int64) *memory {
-	return &memory{semaphore.NewWeighted(arrivingBytes), semaphore.NewWeighted(most), most}
+func newMemoryLimit(most int64) *memoryLimit {
+	return &memoryLimit{semaphore.NewWeighted(arrivingBytes), semaphore.NewWeighted(most), most}
 }
 
 // requestMemory is the memory that one request uses within the limit.
 type requestMemory struct {
-	of       *memory
+	of       *memoryLimit
 	all      int64 // bytes of the whole request, also decompressed
 	bytes    int64 // that the request has
 	arriving int64
@@ -42,8 +42,8 @@ type requestMemory struct {
 	full     bool  // the time of the request ended before there was room
 }
 
-// hold waits until the memory limit has room for n more bytes.
-func (m *requestMemory) hold(ctx context.Context, n int) error {
+// acquire waits until n more bytes fit in the memory limit, and reserves the bytes.
+func (m *requestMemory) acquire(ctx context.Context, n int) error {
 	m.bytes += int64(n)
 	size := m.bytes - smallBytes - m.arriving
 	if size <= 0 || m.long > 0 {
@@ -69,14 +69,14 @@ func (m *requestMemory) release() {
 	m.of.long.Release(m.long)
 }
 
-// heldReader is a reader that asks the function hold for memory for the bytes read.
-type heldReader struct {
+// limitedReader is a reader that waits until the memory limit allows the bytes read.
+type limitedReader struct {
 	io.Reader
 	hold func(n int) error
 }
 
 // Read reads bytes, and waits until the limit on request memory allows the bytes.
-func (r heldReader) Read(b []byte) (int, error) {
+func (r limitedReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if n > 0 {
 		if full := r.hold(n); full != nil {

@@ -29,18 +29,18 @@ import (
 // system is the name of Zabbix in the node registrations of intent. Nodes of other systems may have the same names.
 const system = "zabbix"
 
-// Config has the settings of a Server and the services for its calls.
+// Config has the settings of a Server and the services that the Server calls.
 type Config struct {
 	Journal core.Appender
 	Nodes   Nodes
 	// Namespaces returns the namespaces that allow an address to send values of their nodes.
 	Namespaces func(from netip.Addr) []string
-	View       View
+	View       SequenceReader
 	// Discovered returns the items that discovery rules made on a node: those with a key or, if it is empty, all; nil: there are none.
 	Discovered func(node model.NodeID, key string) []DiscoveredItem
-	Intent     Intent
+	Intent     NodeRegistry
 	Limiter    *core.Limiter
-	Pressures  *core.Pressures // requests with values wait for them
+	Pressures  *core.FillLevels // requests with values wait for them
 	Admission  *admission.Admission
 	Limits     Limits
 
@@ -49,23 +49,24 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Nodes is the interface to the directory of nodes that the Zabbix source uses.
+// Nodes is the directory of nodes and assignments that the Zabbix source reads.
 type Nodes interface {
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	Node(id model.NodeID) *directory.Node
 	NamespaceByName(name string) (model.NamespaceID, bool)
-	For(node model.NodeID) *directory.Assignment
+	AssignmentOf(node model.NodeID) *directory.Assignment
 	// CatchUp returns when applied changes are in force.
 	CatchUp(ctx context.Context) error
 }
 
-// View knows the last sequence number of each of a node's streams of values. *shard.Shard implements it.
-type View interface {
+// SequenceReader reads the last received sequence number of each value stream of a node. *shard.Shard
+// implements it.
+type SequenceReader interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
 
-// Intent finds and creates the nodes of Zabbix agents. *intent.Service implements it.
-type Intent interface {
+// NodeRegistry finds and creates the nodes of Zabbix agents. *intent.Service implements it.
+type NodeRegistry interface {
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
 	RecordReport(info intent.NodeInfo, received intent.AgentReport) (limit, reason string)
@@ -101,9 +102,9 @@ func (c *Config) setDefaults() error {
 type Server struct {
 	cfg        Config
 	metrics    *metrics
-	memory     *memory // of the requests that are handled
+	memory     *memoryLimit // of the requests that are handled
 	items      itemIndexes
-	agents     agents
+	agents     agentStates
 	logRefusal rate.Sometimes
 	logFailure [outcomes]rate.Sometimes
 }
@@ -113,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: newMemory(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute()}
+	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: newMemoryLimit(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute()}
 	for i := range s.logFailure {
 		s.logFailure[i] = admission.OncePerMinute()
 	}
@@ -195,7 +196,7 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	defer cancel()
 	room := requestMemory{of: s.memory, all: int64(h.size + h.plain)}
 	defer room.release()
-	payload, err := readPayload(nc, h, func(n int) error { return room.hold(ctx, n) })
+	payload, err := readPayload(nc, h, func(n int) error { return room.acquire(ctx, n) })
 	switch {
 	case room.full:
 		return nil, "busy", model.Errorf(model.Unavailable, "the server is handling too many large requests").WithHint("send it again")
@@ -210,13 +211,13 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	result = strings.ReplaceAll(r.Request, " ", "_")
 	switch r.Request {
 	case "sender data":
-		answer, err = s.takeSenderData(ctx, namespaces, r, len(payload))
+		answer, err = s.storeSenderData(ctx, namespaces, r, len(payload))
 	case "agent data":
-		answer, err = s.takeAgentData(ctx, namespaces, r, from, len(payload))
+		answer, err = s.storeAgentData(ctx, namespaces, r, from, len(payload))
 	case "active checks":
-		answer, err = s.assignChecks(ctx, namespaces, r, from)
+		answer, err = s.answerActiveChecks(ctx, namespaces, r, from)
 	case "active check heartbeat":
-		answer, err = s.takeHeartbeat(ctx, namespaces, r, from)
+		answer, err = s.handleHeartbeat(ctx, namespaces, r, from)
 	default:
 		return nil, "unknown", model.Errorf(model.Invalid, "this server does not answer the request %q", model.Truncate(r.Request, 100)).
 			WithHint("docs/from-zabbix.md lists the senders and agents that may connect")

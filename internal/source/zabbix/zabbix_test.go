@@ -35,9 +35,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestFramesHaveTheirFlags writes and reads frames with each combination of flags, and expects unchanged payloads. Two
+// TestFramesWithAllFlagsDecodeEqual writes and reads frames with each combination of flags, and expects unchanged payloads. Two
 // frames equal the bytes of Zabbix 6.0.
-func TestFramesHaveTheirFlags(t *testing.T) {
+func TestFramesWithAllFlagsDecodeEqual(t *testing.T) {
 	payload := []byte(strings.Repeat(`{"request":"sender data"}`, 20))
 	for _, flags := range []byte{1, 3, 5, 7} {
 		frame := appendFrame(nil, flags, payload)
@@ -131,11 +131,11 @@ func FuzzParseRequest(f *testing.F) {
 			return
 		}
 		s := newTestServer(t)
-		if answer, err := s.takeSenderData(t.Context(), []string{"default"}, r, len(data)); err != nil || answer.Response != "success" {
+		if answer, err := s.storeSenderData(t.Context(), []string{"default"}, r, len(data)); err != nil || answer.Response != "success" {
 			t.Errorf("%v %v", answer, err)
 		}
 		r.Host = "Zab1"
-		if answer, err := s.takeAgentData(t.Context(), []string{"default"}, r, netip.IPv6Loopback(), len(data)); err == nil && answer.Response != "success" {
+		if answer, err := s.storeAgentData(t.Context(), []string{"default"}, r, netip.IPv6Loopback(), len(data)); err == nil && answer.Response != "success" {
 			t.Errorf("%v", answer)
 		}
 	})
@@ -163,7 +163,7 @@ func newTestServer(t testing.TB) *testServer {
 		LimitReached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	var err error
-	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testIntent{}, Limiter: limiter, Pressures: &core.Pressures{Stats: func() journal.Stats { return x.stats }, QueueBytes: 100}, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
+	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testNodeRegistry{}, Limiter: limiter, Pressures: &core.FillLevels{Stats: func() journal.Stats { return x.stats }, QueueBytes: 100}, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
 	testenv.NoError(t, err)
 	return x
 }
@@ -203,8 +203,8 @@ func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
-// testNodes is a fake directory of nodes, which knows two nodes. The node web1 has a Muster agent, and the node zab1
-// has a Zabbix agent.
+// testNodes is a fake directory with two nodes. The node web1 has a Muster agent, and the node zab1 has a
+// Zabbix agent.
 type testNodes struct{}
 
 // NodeByName returns the id of web1 or zab1.
@@ -224,7 +224,7 @@ func (testNodes) CatchUp(context.Context) error { return nil }
 // NamespaceByName returns the id of a namespace by its name.
 func (testNodes) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
 
-// Node returns what the directory knows about a node.
+// Node returns the directory's entry of a node.
 func (testNodes) Node(id model.NodeID) *directory.Node {
 	n := &directory.Node{Name: route.Name{Namespace: "default", Name: "zab1"}, ID: id, UID: testAgent.UID()}
 	if id == 7 {
@@ -233,26 +233,26 @@ func (testNodes) Node(id model.NodeID) *directory.Node {
 	return n
 }
 
-// For returns the assignment (checks and Templates) of a test node.
-func (testNodes) For(model.NodeID) *directory.Assignment {
+// AssignmentOf returns the assignment (checks and Templates) of a test node.
+func (testNodes) AssignmentOf(model.NodeID) *directory.Assignment {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
 		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
-	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.Seal()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
+	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.ToDefinition()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
 }
 
 // testAgent is the agent of Zabbix whose node exists.
 var testAgent = intent.ExternalAgent{System: system, Namespace: "default", Name: "Zab1"}
 
-// testIntent is an intent service with the node of the Zabbix agent.
-type testIntent struct{}
+// testNodeRegistry is a fake NodeRegistry that has only the node of the Zabbix agent.
+type testNodeRegistry struct{}
 
 // LookupNode returns the node with a uid.
-func (testIntent) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
+func (testNodeRegistry) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	return intent.NodeInfo{ID: 8, UID: uid, Name: "zab1", NamespaceID: 1}, uid == testAgent.UID()
 }
 
 // RegisterExternal returns the node of a Zabbix agent.
-func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
+func (i testNodeRegistry) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
 	info, ok := i.LookupNode(m.UID())
 	if !ok {
 		return info, model.Errorf(model.Limited, "the namespace is at its limit of nodes")
@@ -261,12 +261,13 @@ func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *inten
 }
 
 // RecordReport discards what an agent reports about its machine.
-func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reason string) {
+func (testNodeRegistry) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reason string) {
 	return "", ""
 }
 
-// ask sends a request over a loopback connection and returns the answer's text. The text is empty if no answer came.
-func (x *testServer) ask(t *testing.T, frame []byte) string {
+// sendRequest sends a request over a loopback connection and returns the text of the answer. The text is empty
+// if no answer came.
+func (x *testServer) sendRequest(t *testing.T, frame []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -295,11 +296,11 @@ func (x *testServer) ask(t *testing.T, frame []byte) string {
 	return string(body)
 }
 
-// TestSenderValuesBecomeBlocks sends values as zabbix_sender does, and expects one block in the journal before the
-// answer. The block has the times of the values and the macros of the keys.
-func TestSenderValuesBecomeBlocks(t *testing.T) {
+// TestSenderValuesAreStoredBeforeAnswer sends values as zabbix_sender does, and expects a journal record before
+// the answer. The block has the times of the values and the macros of the keys.
+func TestSenderValuesAreStoredBeforeAnswer(t *testing.T) {
 	x := newTestServer(t)
-	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[
+	answer := x.sendRequest(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[
 		{"host":"web1","key":"text","value":"a","clock":1795233665,"ns":5},{"host":"web1","key":"n[2]","value":7,"clock":1795233666},
 		{"host":"web1","key":"text","value":"b"},{"host":"web1","key":"n[1]","value":"7"},{"host":"web1","key":"agent.ping","value":"1"},
 		{"host":"web2","key":"text","value":"1"},{"host":"web1","key":"text","value":"c","clock":1795234301}],"clock":1795233665,"ns":131780900}`)))
@@ -330,8 +331,9 @@ func TestSenderValuesBecomeBlocks(t *testing.T) {
 	}
 }
 
-// TestSenderSendsDiscoveredItems sends values of discovered items, and expects a block with the keys of the items.
-func TestSenderSendsDiscoveredItems(t *testing.T) {
+// TestSenderValuesOfDiscoveredItemsAreStored sends values of discovered items, and expects a journal record
+// with the item keys.
+func TestSenderValuesOfDiscoveredItemsAreStored(t *testing.T) {
 	x := newTestServer(t)
 	x.cfg.Discovered = func(node model.NodeID, key string) []DiscoveredItem {
 		if node != 7 || !strings.HasPrefix(key, "found[") {
@@ -343,7 +345,7 @@ func TestSenderSendsDiscoveredItems(t *testing.T) {
 		}
 		return []DiscoveredItem{one}
 	}
-	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[{"host":"web1","key":"found[a]","value":"1"},{"host":"web1","key":"found[b]","value":"2"},
+	answer := x.sendRequest(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[{"host":"web1","key":"found[a]","value":"1"},{"host":"web1","key":"found[b]","value":"2"},
 		{"host":"web1","key":"found[a]","value":"3"},{"host":"web1","key":"found[agent]","value":"1"},{"host":"web1","key":"lost[a]","value":"1"}]}`)))
 	if !strings.Contains(answer, "processed: 3; failed: 2; total: 5") || len(x.records) != 1 {
 		t.Fatalf("answer %s, %d records", answer, len(x.records))
@@ -384,7 +386,7 @@ func TestAgentCollectsDiscoveredItems(t *testing.T) {
 		return x
 	}
 	x := server()
-	answer := x.ask(t, appendFrame(nil, 1, []byte(`{"request":"active checks","host":"Zab1","version":"6.0"}`)))
+	answer := x.sendRequest(t, appendFrame(nil, 1, []byte(`{"request":"active checks","host":"Zab1","version":"6.0"}`)))
 	for key, want := range map[string]bool{"found[a]": true, "found[b]": true, "agent.ping": true, "made[a]": false, "sent[a]": false, "{$X}[a]": false} {
 		if got := strings.Contains(answer, fmt.Sprintf(`{"key":%q,"itemid":%d,`, key, itemNumber(key))); got != want {
 			t.Errorf("active checks have %s: %v, want %v\n%s", key, got, want, answer)
@@ -392,7 +394,7 @@ func TestAgentCollectsDiscoveredItems(t *testing.T) {
 	}
 	for i, x := range []*testServer{x, server()} { // the second one has just started
 		data := fmt.Sprintf(`{"id":1,"itemid":%d,"value":"7"},{"id":2,"key":"found[b]","value":"8"},{"id":3,"itemid":5,"value":"8"}`, itemNumber("found[a]"))
-		answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[`+data+`]}`)))
+		answer := x.sendRequest(t, appendFrame(nil, 3, []byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[`+data+`]}`)))
 		if !strings.Contains(answer, "processed: 2; failed: 1") {
 			t.Errorf("server %d: %s", i, answer)
 		}
@@ -451,38 +453,38 @@ func FuzzRequestScanner(f *testing.F) {
 	})
 }
 
-// TestRequestsAreRefused sends invalid requests, and expects the reason as answer. A request outside Zabbix' protocol
-// gets no answer.
-func TestRequestsAreRefused(t *testing.T) {
+// TestInvalidRequestsAreRefused sends invalid requests, and expects answers with the reason. A request outside
+// Zabbix' protocol gets no answer.
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	for _, c := range []struct{ payload, want string }{
 		{`{"request":"proxy config"}`, `does not answer the request \"proxy config\"`},
 		{`{"request":`, "cannot parse the request"},
 		{`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":true}]}`, "neither a string nor a number"},
 	} {
-		if answer := newTestServer(t).ask(t, appendFrame(nil, 1, []byte(c.payload))); !strings.Contains(answer, `"failed"`) || !strings.Contains(answer, c.want) {
+		if answer := newTestServer(t).sendRequest(t, appendFrame(nil, 1, []byte(c.payload))); !strings.Contains(answer, `"failed"`) || !strings.Contains(answer, c.want) {
 			t.Errorf("%s: %s", c.payload, answer)
 		}
 	}
-	if answer := newTestServer(t).ask(t, []byte("ZBX_GET_ACTIVE_CHECKS\nweb1\n")); answer != "" {
+	if answer := newTestServer(t).sendRequest(t, []byte("ZBX_GET_ACTIVE_CHECKS\nweb1\n")); answer != "" {
 		t.Errorf("not a frame: %s", answer)
 	}
 	full := newTestServer(t)
 	full.fails = errors.New("disk full")
-	if answer := full.ask(t, appendFrame(nil, 1, []byte(`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"1"}]}`))); !strings.Contains(answer, "disk full") || !strings.Contains(answer, `"failed"`) {
+	if answer := full.sendRequest(t, appendFrame(nil, 1, []byte(`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"1"}]}`))); !strings.Contains(answer, "disk full") || !strings.Contains(answer, `"failed"`) {
 		t.Errorf("full journal: %s", answer)
 	}
 }
 
-// TestNodeAtItsLimitIsRefused sends more values than a node's rate limit allows, and expects a delay, then a refusal.
+// TestValuesAboveRateLimitAreRefused sends more values than a node's rate limit allows, and expects a delay, then a refusal.
 // The values are twice as many as the node's rate limit allows.
-func TestNodeAtItsLimitIsRefused(t *testing.T) {
+func TestValuesAboveRateLimitAreRefused(t *testing.T) {
 	x := newTestServer(t)
 	r := &request{Data: make([]row, 30_000)}
 	for i := range r.Data {
 		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}
 	}
 	for _, want := range []string{"processed: 30000; failed: 0", "processed: 0; failed: 30000; total: 30000"} {
-		answer, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100)
+		answer, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100)
 		testenv.NoError(t, err)
 		if !strings.HasPrefix(answer.Info, want) {
 			t.Errorf("%s, want %s", answer.Info, want)
@@ -490,21 +492,21 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	}
 }
 
-// TestSlowNodesAreRefused sends values of a sender and of an agent whose steps took too long, and expects refusals. After ten
-// seconds each gets a batch through.
-func TestSlowNodesAreRefused(t *testing.T) {
+// TestNodesWithSlowPreprocessingAreRefused sends values of nodes with too much preprocessing time, and expects
+// refusals for ten seconds. After ten seconds each gets a batch through.
+func TestNodesWithSlowPreprocessingAreRefused(t *testing.T) {
 	x := newTestServer(t)
 	var now int64
-	turns := core.NewStepTurns(func() int64 { return now })
+	turns := core.NewWorkerShares(func() int64 { return now })
 	x.cfg.Limiter.Turns = turns
 	for node := range model.NodeID(100) {
-		turns.Charge(node, time.Minute)
+		turns.AddUsage(node, time.Minute)
 	}
 	sender := `{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"1"}]}`
 	agent := fmt.Sprintf(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":3,"itemid":%d,"value":"1","clock":1795233665,"ns":7}]}`, itemNumber("agent.ping"))
 	for _, want := range [][2]string{{"processed: 0; failed: 1", "steps and triggers of this node"}, {"processed: 1; failed: 0", "processed: 1; failed: 0"}} {
 		for i, request := range []string{sender, agent} {
-			if answer := x.ask(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want[i]) {
+			if answer := x.sendRequest(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want[i]) {
 				t.Errorf("%s, want %s", answer, want[i])
 			}
 		}
@@ -515,35 +517,35 @@ func TestSlowNodesAreRefused(t *testing.T) {
 	}
 }
 
-// TestValuesWaitWhileTheJournalFills sends values to a full journal queue, and expects a wait or a refusal. They wait
-// above a quarter, and above a half they are refused. Heartbeats do not wait.
+// TestValuesWaitWhileTheJournalFills fills the journal's queue, and expects values first to wait, later to be
+// refused. They wait above a quarter, and above a half they are refused. Heartbeats do not wait.
 func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
 		x.stats.QueuedBytes = 51
 		r := &request{Host: "Zab1", Data: []row{{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}}}
 		began := time.Now()
-		if _, err := x.takeHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
+		if _, err := x.handleHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
 			t.Errorf("heartbeat: %v after %v, %d records", err, time.Since(began), len(x.records))
 		}
-		if _, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100); model.ClassOf(err) != model.Unavailable || time.Since(began) < time.Second || len(x.records) != 1 {
+		if _, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100); model.ClassOf(err) != model.Unavailable || time.Since(began) < time.Second || len(x.records) != 1 {
 			t.Errorf("values: %v after %v, %d records", err, time.Since(began), len(x.records))
 		}
 		x.stats.QueuedBytes = 25
-		if _, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100); err != nil || len(x.records) != 2 {
+		if _, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100); err != nil || len(x.records) != 2 {
 			t.Errorf("values: %v, %d records", err, len(x.records))
 		}
 	})
 }
 
-// TestHeartbeatsPassWaitingValues fills the memory for requests with waiting values, and expects an immediate answer
+// TestHeartbeatsDoNotWaitBehindValues fills the memory for requests with waiting values, and expects an immediate answer
 // to a heartbeat. Some of the values are of the same agent. Values that are refused then cost the node nothing.
-func TestHeartbeatsPassWaitingValues(t *testing.T) {
+func TestHeartbeatsDoNotWaitBehindValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
 		x.stats.QueuedBytes = 51
 		x.cfg.Limits.AllBytes = 2 * smallBytes
-		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		x.memory = newMemoryLimit(x.cfg.Limits.AllBytes)
 		handle := func(payload string) error {
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -573,19 +575,19 @@ func TestHeartbeatsPassWaitingValues(t *testing.T) {
 		waiting.Wait()
 		var budget core.Budget
 		budget.Open(x.cfg.Limiter, &core.Node{ID: 7, Name: "web1", Namespace: 1})
-		if debt := budget.Spend(&core.Charge{core.LoadValues: 10_000}); debt.Wait != 0 {
+		if debt := budget.Spend(&core.TrafficCost{core.LoadValues: 10_000}); debt.Wait != 0 {
 			t.Errorf("refused values were charged: %+v", debt)
 		}
 	})
 }
 
-// TestSlowRequestsHoldReceivedBytes starts too many slow requests, and expects a complete request to be answered
+// TestSlowRequestsDoNotBlockCompleteRequest starts too many slow requests, and expects a complete request to be answered
 // immediately. They are more than the memory limit allows.
-func TestSlowRequestsHoldReceivedBytes(t *testing.T) {
+func TestSlowRequestsDoNotBlockCompleteRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
 		x.cfg.Limits.AllBytes = 4 * smallBytes
-		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		x.memory = newMemoryLimit(x.cfg.Limits.AllBytes)
 		handle := func(frame []byte, end bool) error {
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -627,7 +629,7 @@ func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
 		x.cfg.Limits.AllBytes = 10 * longBytes
-		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		x.memory = newMemoryLimit(x.cfg.Limits.AllBytes)
 		frame := appendFrame(nil, 1, append([]byte(`{"request":"sender data","data":[]}`), bytes.Repeat([]byte(" "), 4*longBytes)...))
 		began, half := time.Now(), make(chan struct{})
 		var sending sync.WaitGroup
@@ -657,12 +659,12 @@ func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
 	})
 }
 
-// TestRequestsGetThroughSideBySide sends many long requests side by side, and expects an answer to each. They have
-// longBytes. Their beginnings need more room than the limit.
-func TestRequestsGetThroughSideBySide(t *testing.T) {
+// TestConcurrentLongRequestsAreAnswered sends many long requests concurrently, and expects an answer to each.
+// They have longBytes. Their beginnings need more room than the limit.
+func TestConcurrentLongRequestsAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
-		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		x.memory = newMemoryLimit(x.cfg.Limits.AllBytes)
 		text := []byte(`{"request":"sender data","data":[]}`)
 		frame := appendFrame(nil, 1, append(text, bytes.Repeat([]byte(" "), longBytes-len(text))...))
 		var sending sync.WaitGroup
@@ -693,9 +695,9 @@ func TestRequestsGetThroughSideBySide(t *testing.T) {
 	})
 }
 
-// TestAgentGetsItsItems requests active checks as several agent versions do, and expects the agent's items. An agent
+// TestAgentReceivesItems requests active checks as several agent versions do, and expects the agent's items. An agent
 // without items gets the reason.
-func TestAgentGetsItsItems(t *testing.T) {
+func TestAgentReceivesItems(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
 		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0}]}`},
 		{`{"request":"active checks","host":"Zab1","version":"6.0","host_metadata":"linux"}`,
@@ -705,7 +707,7 @@ func TestAgentGetsItsItems(t *testing.T) {
 		{`{"request":"active checks","host":"other"}`, `{"response":"failed","info":"the namespace is at its limit of nodes"}`},
 	} {
 		x := newTestServer(t)
-		if answer := x.ask(t, appendFrame(nil, 1, []byte(c.request))); answer != c.want {
+		if answer := x.sendRequest(t, appendFrame(nil, 1, []byte(c.request))); answer != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.request, answer, c.want)
 		}
 		_, connected := x.Agent(8)
@@ -716,14 +718,14 @@ func TestAgentGetsItsItems(t *testing.T) {
 	}
 }
 
-// TestAgentValuesHaveTheirNumbers sends an agent's numbered values twice, and expects each number once in the journal.
+// TestRepeatedAgentValuesAreStoredOnce sends an agent's numbered values twice, and expects each number once in the journal.
 // The server restarts in between. A value has the agent's number.
-func TestAgentValuesHaveTheirNumbers(t *testing.T) {
+func TestRepeatedAgentValuesAreStoredOnce(t *testing.T) {
 	x := newTestServer(t)
 	send := func(data, want string) {
 		t.Helper()
 		request := fmt.Sprintf(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[%s]}`, data)
-		if answer := x.ask(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want) {
+		if answer := x.sendRequest(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want) {
 			t.Errorf("%s, want %s", answer, want)
 		}
 	}

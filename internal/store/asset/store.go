@@ -112,7 +112,7 @@ func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	size, ok := s.Size(sum)
 	if !ok {
-		return nil, model.Errorf(model.NotFound, "the server has no archive %s", Short(sum)).WithHint("upload the archive: muster asset add NAME FILE")
+		return nil, model.Errorf(model.NotFound, "the server has no archive %s", ShortSum(sum)).WithHint("upload the archive: muster asset add NAME FILE")
 	}
 	f, err := s.opts.FS.Open(s.path(sum))
 	if err != nil {
@@ -127,34 +127,34 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 // Put stores an uploaded archive if its SHA-512 is the expected sum, and returns its length. The archive is durable
 // when Put returns. If the archive is already stored and undamaged, Put does not read r.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
-	if size, ok := s.renewGrace(sum); ok && s.Check(sum) == nil {
+	if size, ok := s.restartGracePeriod(sum); ok && s.Check(sum) == nil {
 		return size, nil
 	}
 	fs, path := s.opts.FS, filepath.Join(s.opts.Dir, s.newFileName())
 	f, err := fs.Create(path)
 	if err != nil {
-		return 0, s.uploadError(err)
+		return 0, s.addDiskHint(err)
 	}
 	got, size, err := s.copyArchive(f, r)
 	if err == nil && got != sum {
-		err = model.Errorf(model.Invalid, "the archive has the SHA-512 %s, expected %s", Short(got), Short(sum)).
+		err = model.Errorf(model.Invalid, "the archive has the SHA-512 %s, expected %s", ShortSum(got), ShortSum(sum)).
 			WithHint("the archive changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
 	}
 	if err == nil {
-		err = s.uploadError(f.SyncData())
+		err = s.addDiskHint(f.SyncData())
 	}
 	if closed := f.Close(); err == nil {
-		err = s.uploadError(closed)
+		err = s.addDiskHint(closed)
 	}
 	if err == nil {
-		err = s.uploadError(fs.Rename(path, s.path(sum)))
+		err = s.addDiskHint(fs.Rename(path, s.path(sum)))
 	}
 	if err != nil {
 		_ = fs.Remove(path)
 		return 0, err
 	}
 	if err := fs.SyncDir(s.opts.Dir); err != nil {
-		return 0, s.uploadError(err)
+		return 0, s.addDiskHint(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 			}
 			hash.Write(buffer[:n])
 			if _, err := f.WriteAt(buffer[:n], size); err != nil {
-				return sum, size, s.uploadError(err)
+				return sum, size, s.addDiskHint(err)
 			}
 			size += int64(n)
 		}
@@ -191,8 +191,8 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 	}
 }
 
-// uploadError returns a file system error of an upload with a command that shows the free disk space.
-func (s *Store) uploadError(err error) error {
+// addDiskHint adds a hint to a failed upload's error, with a command that shows free disk space.
+func (s *Store) addDiskHint(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -230,9 +230,9 @@ func (s *Store) newFileName() string {
 	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// renewGrace starts again the time for which an archive is kept without an Asset. ok is false for a missing or damaged
-// archive.
-func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
+// restartGracePeriod restarts the grace period after which an archive without an Asset is removed. ok is false
+// for a missing or damaged archive.
+func (s *Store) restartGracePeriod(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, ok := s.archives[sum]
@@ -243,8 +243,8 @@ func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	return k.size, ok && k.damaged == ""
 }
 
-// Short shortens the SHA-512 of an archive to its first 12 hexadecimal digits, for messages.
-func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
+// ShortSum shortens the SHA-512 of an archive to its first 12 hexadecimal digits, for messages.
+func ShortSum(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
 // Check reads an archive and compares the content with its SHA-512. If the content differs, the archive is recorded as
 // damaged. A damaged archive counts as absent from then on, so that it is uploaded or fetched again; its file stays
@@ -263,10 +263,10 @@ func (s *Store) Check(sum Sum) error {
 	defer f.Close()
 	hash := sha512.New()
 	if _, err := io.Copy(hash, f); err != nil {
-		return model.Errorf(model.Unavailable, "the server cannot read the archive %s: %w", Short(sum), err)
+		return model.Errorf(model.Unavailable, "the server cannot read the archive %s: %w", ShortSum(sum), err)
 	}
 	if got := Sum(hash.Sum(nil)); got != sum {
-		return s.recordDamage(sum, file, "its SHA-512 is "+Short(got))
+		return s.recordDamage(sum, file, "its SHA-512 is "+ShortSum(got))
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (s *Store) recordDamage(sum Sum, file int, what string) error {
 
 // damagedError returns an error that tells how an archive is damaged.
 func damagedError(sum Sum, what string) error {
-	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("upload the archive: muster asset add NAME FILE")
+	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", ShortSum(sum), what).WithHint("upload the archive: muster asset add NAME FILE")
 }
 
 // Damaged returns an error about the known damage of an archive, or nil for an undamaged archive.

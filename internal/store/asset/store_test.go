@@ -22,25 +22,25 @@ import (
 
 const folder = "/data/assets"
 
-// folderTest holds an asset store on a file system that can crash, for one test.
-type folderTest struct {
+// testStore is an asset store for one test, on a simulated file system that can crash.
+type testStore struct {
 	*Store
 	t    *testing.T
 	fs   disk.FS
 	hour int
 }
 
-// newFolderTest opens an asset store in a new folder on a file system, for a test.
-func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
+// newTestStore opens an asset store in a new folder on a file system, for a test.
+func newTestStore(t *testing.T, fs disk.FS) *testStore {
 	t.Helper()
-	h := &folderTest{t: t, fs: fs}
+	h := &testStore{t: t, fs: fs}
 	testenv.NoError(t, errors.Join(fs.MkdirAll(filepath.Dir(folder)), fs.SyncDir("/")))
 	h.open()
 	return h
 }
 
 // open opens the store again, for example after a simulated crash.
-func (h *folderTest) open() {
+func (h *testStore) open() {
 	h.t.Helper()
 	var err error
 	if h.Store, err = Open(Options{FS: h.fs, Dir: folder, Now: func() time.Time { return time.Unix(int64(h.hour)*3600, 0) }}); err != nil {
@@ -49,7 +49,7 @@ func (h *folderTest) open() {
 }
 
 // put uploads an archive and returns its SHA-512.
-func (h *folderTest) put(data []byte) Sum {
+func (h *testStore) put(data []byte) Sum {
 	h.t.Helper()
 	sum := sha512.Sum512(data)
 	if n, err := h.Put(sum, bytes.NewReader(data)); err != nil || n != int64(len(data)) {
@@ -59,7 +59,7 @@ func (h *folderTest) put(data []byte) Sum {
 }
 
 // read returns the content of a stored archive.
-func (h *folderTest) read(sum Sum) []byte {
+func (h *testStore) read(sum Sum) []byte {
 	h.t.Helper()
 	f, err := h.Open(sum)
 	testenv.NoError(h.t, err)
@@ -70,7 +70,7 @@ func (h *folderTest) read(sum Sum) []byte {
 }
 
 // expectFiles fails the test unless the folder has exactly the files of the wanted archives.
-func (h *folderTest) expectFiles(want ...Sum) {
+func (h *testStore) expectFiles(want ...Sum) {
 	h.t.Helper()
 	var names []string
 	for _, sum := range want {
@@ -88,7 +88,7 @@ func testArchive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) 
 // An archive that Put has stored is complete and readable, also after a loss of power. It is readable from any offset.
 func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	fs := memfs.New()
-	h := newFolderTest(t, fs)
+	h := newTestStore(t, fs)
 	a, empty := h.put(testArchive('a')), h.put(nil)
 	h.fs = fs.Crash(0, 1)
 	h.open()
@@ -134,7 +134,7 @@ func (e *interruptedReader) Read(p []byte) (int, error) {
 // power interrupts it. A stored archive is not read again.
 func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 	fs := memfs.New()
-	h := newFolderTest(t, fs)
+	h := newTestStore(t, fs)
 	data := testArchive('a')
 	sum := sha512.Sum512(data)
 	for what, r := range map[string]io.Reader{
@@ -181,7 +181,7 @@ func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 // Simultaneous uploads of one archive store the archive once. Meanwhile others read it and unused archives are
 // removed.
 func TestConcurrentUploads(t *testing.T) {
-	h := newFolderTest(t, memfs.New())
+	h := newTestStore(t, memfs.New())
 	data := testArchive('a')
 	sum := sha512.Sum512(data)
 	var all sync.WaitGroup
@@ -215,7 +215,7 @@ func TestConcurrentUploads(t *testing.T) {
 // last upload or the server's start. A reader that has the archive open reads to its end.
 func TestUnusedArchivesAreRemoved(t *testing.T) {
 	fs := memfs.New()
-	h := newFolderTest(t, fs)
+	h := newTestStore(t, fs)
 	named, gone, again := h.put(testArchive('a')), h.put(testArchive('b')), h.put(testArchive('c'))
 	if f, err := fs.Create(filepath.Join(folder, "README")); err != nil || f.Close() != nil { // a foreign file
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestUnusedArchivesAreRemoved(t *testing.T) {
 		}
 		for _, sum := range left {
 			if _, ok := h.Size(sum); !ok {
-				t.Errorf("%s is gone", Short(sum))
+				t.Errorf("%s is gone", ShortSum(sum))
 			}
 			h.read(sum)
 		}
@@ -305,7 +305,7 @@ func (f fullFile) SyncData() error { return errors.Join(f.of.sync, f.File.SyncDa
 // archive's.
 func TestFullDiskLeavesNoFile(t *testing.T) {
 	f := &fullDisk{FS: memfs.New(), free: 1 << 40}
-	h := newFolderTest(t, f)
+	h := newTestStore(t, f)
 	for what, x := range map[string]struct {
 		disk fullDisk
 		says string
@@ -354,7 +354,7 @@ func (discardingFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), n
 
 // An endless upload is refused once its length is above the limit of an archive.
 func TestTooLargeUploadIsRefused(t *testing.T) {
-	h := newFolderTest(t, discardingFS{memfs.New()})
+	h := newTestStore(t, discardingFS{memfs.New()})
 	zeros := &endlessReader{}
 	if _, err := h.Put(Sum{}, zeros); model.ClassOf(err) != model.TooLarge || zeros.n > model.MaxAssetBytes+1<<20 {
 		t.Errorf("%v, after %d bytes", err, zeros.n)
@@ -363,7 +363,7 @@ func TestTooLargeUploadIsRefused(t *testing.T) {
 }
 
 // damage overwrites or truncates the file of an archive.
-func (h *folderTest) damage(sum Sum, data []byte) {
+func (h *testStore) damage(sum Sum, data []byte) {
 	h.t.Helper()
 	f, err := h.fs.Create(filepath.Join(folder, hex.EncodeToString(sum[:])))
 	testenv.NoError(h.t, err)
@@ -380,7 +380,7 @@ func TestDamagedArchiveIsReplaced(t *testing.T) {
 	flipped := bytes.Clone(data)
 	flipped[1000] ^= 1
 	for what, bad := range map[string][]byte{"flipped": flipped, "cut": data[:1000], "empty": nil, "longer": append(bytes.Clone(data), 'x')} {
-		h := newFolderTest(t, memfs.New())
+		h := newTestStore(t, memfs.New())
 		sum := h.put(data)
 		if err := h.Check(sum); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -415,7 +415,7 @@ func TestDamagedArchiveIsReplaced(t *testing.T) {
 
 // An archive counts as absent after its file was deleted by hand.
 func TestMissingArchive(t *testing.T) {
-	h := newFolderTest(t, memfs.New())
+	h := newTestStore(t, memfs.New())
 	sum := h.put(testArchive('a'))
 	testenv.NoError(t, h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))))
 	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "the file of the archive is missing") {

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// State is the state of a directive on a node, by its latest run until a time. It has the codes of the directive's
-// latest run until then.
+// State is the state of a directive on a node after a run, with each component's status. It has the codes of
+// the directive's latest run until then.
 type State struct {
 	Node       model.NodeID
 	Unit       model.UnitID
@@ -36,14 +36,14 @@ type State struct {
 // the node. An entry with a Seal changes no state.
 type Change struct {
 	Before, After State
-	Linked        bool  // the run added a link to the chain of the node's runs
-	SignedMs      int64 // time in its link, Unix ms
-	Seal          *Seal // nil: a run
+	Linked        bool        // the run added a link to the chain of the node's runs
+	SignedMs      int64       // time in its link, Unix ms
+	Seal          *ChainEntry // nil: a run
 }
 
-// Seal is a history entry about the chain that links the signed runs of a node. It is a kept signature, or the
-// beginning of a chain.
-type Seal struct {
+// ChainEntry is a history entry about a node's signature chain, which links its signed runs. It is a kept
+// signature, or the beginning of a chain.
+type ChainEntry struct {
 	Node        model.NodeID
 	At          int64             // when the server made the entry, Unix ms
 	ChainStart  policy.ChainBreak // why a chain begins with Link; policy.ChainContinues: a kept signature of its end
@@ -58,15 +58,15 @@ type Seal struct {
 // CertificateSum is the SHA-256 of an encoded certificate, as its id.
 type CertificateSum [32]byte
 
-// shortened returns the first 8 bytes, as a number.
+// shortened returns the first 8 bytes of the checksum, as a number.
 func (c *CertificateSum) shortened() int64 { return int64(binary.BigEndian.Uint64(c[:])) }
 
-// Intended reports whether a new declaration or mode of the directive explains the change, so no drift.
-func (c *Change) Intended() bool {
+// IsIntended reports whether a new declaration or mode caused the change, so that the change is no drift.
+func (c *Change) IsIntended() bool {
 	return c.Before.Definition != c.After.Definition || c.Before.Enforced != c.After.Enforced
 }
 
-// key names a directive on a node in the history.
+// key identifies a directive on a node in the history.
 type key struct {
 	node model.NodeID
 	unit model.UnitID
@@ -98,25 +98,25 @@ type encoder struct {
 	earliest int64 // earliest Executed of the block; 0: no entry
 }
 
-// numberedNode has the numbers of a node's keys, and the last Seal of its chain.
+// numberedNode has the numbers of a node's directives in the blocks, and its last chain entry.
 type numberedNode struct {
-	units []numberedUnit // ascending by unit
-	seal  Seal
+	units []numberedDirective // ascending by unit
+	seal  ChainEntry
 }
 
-// numberedUnit has the number that a block uses for a directive of a node.
-type numberedUnit struct {
+// numberedDirective has the number that a block uses for a directive of a node.
+type numberedDirective struct {
 	unit   model.UnitID
 	number uint32
 }
 
-// nextBlock begins the next block, which continues the numbers.
+// nextBlock begins the next block, which continues the numbering of nodes and directives.
 func (e *encoder) nextBlock() {
 	e.data, e.hashes, e.block, e.executed, e.earliest = nil, nil, e.block+1, 0, 0
 }
 
 // content returns the entries of the block.
-func (e *encoder) content() content { return content{e.data, e.hashes} }
+func (e *encoder) content() blockContent { return blockContent{e.data, e.hashes} }
 
 // appendKey appends the node and directive of an entry, and the entry's time. It returns the node.
 func (e *encoder) appendKey(k key, at int64) *numberedNode {
@@ -131,12 +131,12 @@ func (e *encoder) appendKey(k key, at int64) *numberedNode {
 		node = &numberedNode{}
 		e.nodes[k.node] = node
 	}
-	i, known := slices.BinarySearchFunc(node.units, k.unit, func(u numberedUnit, unit model.UnitID) int { return cmp.Compare(u.unit, unit) })
+	i, known := slices.BinarySearchFunc(node.units, k.unit, func(u numberedDirective, unit model.UnitID) int { return cmp.Compare(u.unit, unit) })
 	if known {
 		e.data = binary.AppendUvarint(e.data, uint64(node.units[i].number))
 	} else {
 		e.keys++
-		node.units = slices.Insert(node.units, i, numberedUnit{k.unit, uint32(e.keys)})
+		node.units = slices.Insert(node.units, i, numberedDirective{k.unit, uint32(e.keys)})
 		e.data = binary.AppendUvarint(append(e.data, 0), uint64(k.node))
 		e.data = binary.AppendUvarint(e.data, uint64(k.unit))
 	}
@@ -158,9 +158,9 @@ const (
 // minuteMs is the length of a minute, in ms.
 const minuteMs = 60_000
 
-// appendSeal appends an entry about the chain of a node's signed runs. Its unit is zero, and its number is the
-// difference to the node's last one.
-func (e *encoder) appendSeal(s *Seal) {
+// appendChainEntry appends an entry about the chain of a node's signed runs. Its unit is zero, and its number
+// is the difference to the node's last one.
+func (e *encoder) appendChainEntry(s *ChainEntry) {
 	node := e.appendKey(key{s.Node, 0}, s.At)
 	flags := byte(s.ChainStart)
 	before := s.At - int64(s.UnixMs)
@@ -194,7 +194,7 @@ func (e *encoder) appendSeal(s *Seal) {
 // append encodes an entry into the block.
 func (e *encoder) append(c *Change) {
 	if c.Seal != nil {
-		e.appendSeal(c.Seal)
+		e.appendChainEntry(c.Seal)
 		return
 	}
 	a := &c.After
@@ -206,7 +206,7 @@ func (e *encoder) append(c *Change) {
 	flags, count, changes := byte(0), 0, []byte(nil)
 	if c.Before.Definition != a.Definition {
 		flags |= flagDefinition | flagWhole
-	} else if count, changes = differenceOf(c.Before.Codes, a.Codes, a.Components); count < 0 || len(changes) >= len(a.Codes) && len(changes) > 0 {
+	} else if count, changes = encodeDifferences(c.Before.Codes, a.Codes, a.Components); count < 0 || len(changes) >= len(a.Codes) && len(changes) > 0 {
 		flags |= flagWhole
 	} else if count == 1 {
 		flags |= flagOne
@@ -240,10 +240,10 @@ func (e *encoder) append(c *Change) {
 	}
 }
 
-// differenceOf encodes which components have different status codes in two runs. It returns their number. For each it
+// encodeDifferences encodes which components have different status codes in two runs. It returns their number. For each it
 // has the number of components since the last one, and the new code in three bits. A negative count says that a new
 // code needs four: Waived, which only a Waiver's beginning sets.
-func differenceOf(before, after policy.Codes, components int) (count int, changes []byte) {
+func encodeDifferences(before, after policy.Codes, components int) (count int, changes []byte) {
 	next := 0
 	for i := after.NextDifference(before, 0, components); i < components; i = after.NextDifference(before, next, components) {
 		code := after.At(i)
@@ -262,15 +262,15 @@ var (
 	errMissing = errors.New("the block before it is missing")
 )
 
-// reading is one read of the history, with the states that the entries so far lead to. It reads one partition, in the
-// order of the blocks.
-type reading struct {
+// historyReader reads the history of one partition, and computes the states after each entry. It reads one
+// partition, in the order of the blocks.
+type historyReader struct {
 	states  map[key]*State // by node and directive
 	until   int64          // Unix ms; the reader leaves out later entries
 	accepts func(model.NodeID) bool
 	visit   func(*Change) // nil: nobody asks. The change, its codes and its Seal are valid until it returns
 	change  Change        // reused for each entry
-	seal    Seal          // likewise
+	seal    ChainEntry    // likewise
 	before  policy.Codes  // likewise: of the change
 	// resumes selects the entries of a checkpoint whose states are unknown, because the blocks before it lack nodes.
 	resumes bool
@@ -285,21 +285,21 @@ type reading struct {
 type numberedKey struct {
 	key
 	accepted bool
-	state    *State // nil: none
-	seal     *Seal  // last one of the node, under its directive 0; nil: none
+	state    *State      // nil: none
+	seal     *ChainEntry // last one of the node, under its directive 0; nil: none
 }
 
-// count adds the encoded size of an entry to the total size of its node. The arguments before and after are the bytes
-// left in the block, and it returns after.
-func (r *reading) count(node model.NodeID, before, after int) int {
+// addSize adds the encoded size of a history entry to the total size of the entry's node. The arguments before
+// and after are the bytes left in the block, and it returns after.
+func (r *historyReader) addSize(node model.NodeID, before, after int) int {
 	if r.sizes != nil {
 		r.sizes[node] += int64(before - after)
 	}
 	return after
 }
 
-// decodeStored decodes the blocks of a row. compression.open returns such a row.
-func (r *reading) decodeStored(row content) error {
+// decodeStored decodes the blocks of a row. compression.decompressRow returns such a row.
+func (r *historyReader) decodeStored(row blockContent) error {
 	d := decoder{rest: row.entries}
 	r.hashes = decoder{rest: row.hashes}
 	for more := true; more; more = len(d.rest) > 0 {
@@ -315,7 +315,7 @@ func (r *reading) decodeStored(row content) error {
 }
 
 // decode decodes the entries of a block, and applies the entries to the collected states.
-func (r *reading) decode(data []byte) error {
+func (r *historyReader) decode(data []byte) error {
 	d := decoder{rest: data}
 	number := uint64(0)
 	if len(data) > 0 {
@@ -332,28 +332,28 @@ func (r *reading) decode(data []byte) error {
 	r.block = number + 1
 	executed := int64(0)
 	for rest := len(d.rest) + len(r.hashes.rest); len(d.rest) > 0; {
-		k := r.key(&d)
+		k := r.readKey(&d)
 		executed += d.varint()
 		if d.failed {
 			return errBlock
 		}
 		var err error
 		if k.unit == 0 {
-			err = r.decodeSeal(&d, k, executed)
+			err = r.decodeChainEntry(&d, k, executed)
 		} else {
 			err = r.decodeRun(&d, k, executed)
 		}
 		if err != nil {
 			return err
 		}
-		rest = r.count(k.node, rest, len(d.rest)+len(r.hashes.rest))
+		rest = r.addSize(k.node, rest, len(d.rest)+len(r.hashes.rest))
 	}
 	return nil
 }
 
-// key reads the node and directive of an entry. It returns nil if the entry is damaged. The result is valid until the
-// next call.
-func (r *reading) key(d *decoder) *numberedKey {
+// readKey reads the node and directive of an entry. It returns nil if the entry is damaged. The result is valid
+// until the next call.
+func (r *historyReader) readKey(d *decoder) *numberedKey {
 	number := d.uvarint(math.MaxUint32)
 	if number > 0 && number <= uint64(len(r.keys)) {
 		return &r.keys[number-1]
@@ -369,10 +369,10 @@ func (r *reading) key(d *decoder) *numberedKey {
 	return &r.keys[len(r.keys)-1]
 }
 
-// decodeSeal decodes the part of a chain entry (Seal) that follows its key and time.
-func (r *reading) decodeSeal(d *decoder, k *numberedKey, at int64) error {
+// decodeChainEntry decodes the part of a chain entry that follows its key and time.
+func (r *historyReader) decodeChainEntry(d *decoder, k *numberedKey, at int64) error {
 	if k.seal == nil {
-		k.seal = &Seal{Node: k.node}
+		k.seal = &ChainEntry{Node: k.node}
 	}
 	s := k.seal
 	flags := d.byte()
@@ -388,7 +388,7 @@ func (r *reading) decodeSeal(d *decoder, k *numberedKey, at int64) error {
 	if s.ChainStart != policy.ChainContinues {
 		r.seal.Assignment, r.seal.Certificate = [32]byte{}, CertificateSum{}
 		copy(r.seal.Link[:], r.hashes.bytes(policy.LinkBytes))
-		d.failed = d.failed || !s.ChainStart.IsReason() || flags&^(sealStart|sealMinutes) != 0
+		d.failed = d.failed || !s.ChainStart.IsKnown() || flags&^(sealStart|sealMinutes) != 0
 	} else {
 		if flags&sealAssignment != 0 {
 			copy(s.Assignment[:], r.hashes.bytes(len(s.Assignment)))
@@ -412,7 +412,7 @@ func (r *reading) decodeSeal(d *decoder, k *numberedKey, at int64) error {
 
 // decodeRun decodes the rest of a run's entry, after the key and the time. It applies the entry to the states of the
 // read.
-func (r *reading) decodeRun(d *decoder, k *numberedKey, executed int64) error {
+func (r *historyReader) decodeRun(d *decoder, k *numberedKey, executed int64) error {
 	flags := d.byte()
 	removed, relevant := flags&flagRemoved != 0, executed <= r.until && k.accepted && !r.skips
 	if d.failed || removed && flags != flagRemoved || flags&(flagLinked|flagTime) == flagTime || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
@@ -487,8 +487,8 @@ type decoder struct {
 	failed bool
 }
 
-// changedCodes reads how many components changed their status code in the entry.
-func (d *decoder) changedCodes(flags byte) uint64 {
+// changedCount reads how many components changed their status code in the entry.
+func (d *decoder) changedCount(flags byte) uint64 {
 	if flags&flagOne != 0 {
 		return 1
 	}
@@ -497,7 +497,7 @@ func (d *decoder) changedCodes(flags byte) uint64 {
 
 // skipDifferences skips the changed status codes of an entry's components.
 func (d *decoder) skipDifferences(flags byte) {
-	for range d.changedCodes(flags) {
+	for range d.changedCount(flags) {
 		d.uvarint(wire.MaxComponents << 3)
 	}
 }
@@ -505,7 +505,7 @@ func (d *decoder) skipDifferences(flags byte) {
 // applyDifferences applies the changed component codes of an entry to a state, and returns the number of changes.
 func (d *decoder) applyDifferences(a *State, flags byte) (changed int) {
 	next := uint64(0)
-	for range d.changedCodes(flags) {
+	for range d.changedCount(flags) {
 		change := d.uvarint(wire.MaxComponents << 3)
 		if next += change >> 3; d.failed || next >= uint64(a.Components) {
 			d.failed = true
@@ -568,26 +568,27 @@ const (
 	formZstd  byte = 4 // compressed blocks
 )
 
-// content is a block, or the blocks of a row. Hashes and signatures are apart from the other bytes of the entries,
-// because nothing makes them smaller, and the others compress badly between them.
-type content struct {
+// blockContent has the encoded entries and hashes of one or more blocks. Hashes and signatures are apart from
+// the other bytes of the entries, because nothing makes them smaller, and the others compress badly between
+// them.
+type blockContent struct {
 	entries, hashes []byte
 }
 
-// size returns the size in bytes.
-func (c *content) size() int { return len(c.entries) + len(c.hashes) }
+// size returns the number of bytes of the entries and hashes.
+func (c *blockContent) size() int { return len(c.entries) + len(c.hashes) }
 
 // addBlock adds a block to the blocks of a row.
-func (c *content) addBlock(block content) {
+func (c *blockContent) addBlock(block blockContent) {
 	c.entries = append(binary.AppendUvarint(c.entries, uint64(len(block.entries))), block.entries...)
 	c.hashes = append(c.hashes, block.hashes...)
 }
 
-// store returns a row with one block for the database.
-func (c *compression) store(block content, compress bool) []byte {
-	var row content
+// encodeRow encodes one block as a row for the database, compressed on request.
+func (c *compression) encodeRow(block blockContent, compress bool) []byte {
+	var row blockContent
 	if row.addBlock(block); compress {
-		return c.seal(row)
+		return c.compressRow(row)
 	}
 	stored := binary.AppendUvarint([]byte{formPlain}, uint64(len(row.entries)))
 	return append(append(stored, row.entries...), row.hashes...)
@@ -623,35 +624,35 @@ func newCompression() (c compression, err error) {
 	return c, err
 }
 
-// seal compresses the complete blocks of a row for the database.
-func (c *compression) seal(row content) []byte {
+// compressRow compresses the complete blocks of a row for the database.
+func (c *compression) compressRow(row blockContent) []byte {
 	compressed := c.writer.EncodeAll(row.entries, nil)
 	stored := binary.AppendUvarint(append(make([]byte, 0, 1+binary.MaxVarintLen32+len(compressed)+len(row.hashes)), formZstd), uint64(len(compressed)))
 	return append(append(stored, compressed...), row.hashes...)
 }
 
-// sealCertificate compresses a certificate (DER) for the database.
-func (c *compression) sealCertificate(der []byte) []byte {
+// compressCertificate compresses a certificate (DER) for the database.
+func (c *compression) compressCertificate(der []byte) []byte {
 	return c.certificateWriter.EncodeAll(der, nil)
 }
 
-// openCertificate decompresses a certificate from the database and returns its DER.
-func (c *compression) openCertificate(stored []byte) ([]byte, error) {
+// decompressCertificate decompresses a certificate from the database and returns its DER.
+func (c *compression) decompressCertificate(stored []byte) ([]byte, error) {
 	return c.reader.DecodeAll(stored, nil)
 }
 
-// open decompresses a row of the database and returns its blocks, for reading.decodeStored.
-func (c *compression) open(stored []byte) (row content, err error) {
+// decompressRow decompresses a row of the database and returns its blocks.
+func (c *compression) decompressRow(stored []byte) (row blockContent, err error) {
 	d := decoder{rest: stored}
 	form := d.byte()
 	row.entries = d.bytes(int(d.uvarint(maxBlock)))
 	row.hashes = d.rest
 	switch {
 	case d.failed || form != formPlain && form != formZstd:
-		return content{}, errBlock
+		return blockContent{}, errBlock
 	case form == formZstd:
 		if row.entries, err = c.reader.DecodeAll(row.entries, nil); err != nil {
-			return content{}, fmt.Errorf("%w: %w", errBlock, err)
+			return blockContent{}, fmt.Errorf("%w: %w", errBlock, err)
 		}
 	}
 	return row, nil

@@ -20,7 +20,7 @@ type storedBlock struct {
 
 // read reads the entries of a partition from the database, from the last checkpoint before a time on. The checkpoint
 // (all states) is the last at or before the time since (Unix ms).
-func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *reading) error {
+func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *historyReader) error {
 	low, high := int64(p)<<idShift, (int64(p)+1)<<idShift-1
 	first, err := sqldb.QueryValue[int64](ctx, s.db, "the last checkpoint",
 		`SELECT COALESCE(MAX(id), 0) FROM compliance_blocks WHERE id >= ? AND id <= ? AND checkpoint > 0 AND ended <= ?`, low, high, since)
@@ -40,7 +40,7 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 			return nil
 		}
 		r.resumes, r.skips = i > 0 && b.kind == resumption, i > 0 && b.kind == checkpoint
-		row, err := s.open(b.body)
+		row, err := s.decompressRow(b.body)
 		if err == nil {
 			err = r.decodeStored(row)
 		}
@@ -51,7 +51,7 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 	return nil
 }
 
-// Selection says whose history to read, one node's or all nodes'. The zero value selects all nodes.
+// Selection selects one node or all nodes for a read of the history. The zero value selects all nodes.
 type Selection struct {
 	Node      model.NodeID
 	Partition model.Partition
@@ -69,10 +69,10 @@ func (w Selection) partitions() []model.Partition {
 	return all
 }
 
-// At returns the latest run, at or before a time, of each directive on the selected nodes.
-func (s *Store) At(ctx context.Context, of Selection, at time.Time) ([]State, error) {
+// StatesAt returns the state of each directive on the selected nodes at a time.
+func (s *Store) StatesAt(ctx context.Context, of Selection, at time.Time) ([]State, error) {
 	states := map[key]*State{}
-	err := s.changes(ctx, of, at, at, states, nil)
+	err := s.readStates(ctx, of, at, at, states, nil)
 	out := make([]State, 0, len(states))
 	for _, state := range states {
 		out = append(out, *state)
@@ -91,7 +91,7 @@ func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, er
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	der, err := s.openCertificate(list[0])
+	der, err := s.decompressCertificate(list[0])
 	if err != nil {
 		return nil, fmt.Errorf("read a certificate from %s: %w", s.db.Name(), err)
 	}
@@ -115,17 +115,17 @@ func (s *Store) Changes(ctx context.Context, of Selection, since, until time.Tim
 // checkpoint before since, because earlier entries are needed for the states at since. The entries of one node come in
 // their order. visit keeps neither the change nor its codes. Entries about chains are among them.
 func (s *Store) Entries(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
-	return s.changes(ctx, of, since, until, map[key]*State{}, visit)
+	return s.readStates(ctx, of, since, until, map[key]*State{}, visit)
 }
 
-// changes reads the history of the selected nodes, and computes the states to which the entries lead.
-func (s *Store) changes(ctx context.Context, of Selection, since, until time.Time, states map[key]*State, visit func(*Change)) error {
+// readStates reads the history of the selected nodes, and computes the states after its entries.
+func (s *Store) readStates(ctx context.Context, of Selection, since, until time.Time, states map[key]*State, visit func(*Change)) error {
 	partitions := of.partitions()
 	if err := s.Flush(ctx, partitions...); err != nil {
 		return err
 	}
 	for _, p := range partitions {
-		r := reading{states: states, until: until.UnixMilli(), accepts: func(id model.NodeID) bool { return of.Node == 0 || id == of.Node }, visit: visit}
+		r := historyReader{states: states, until: until.UnixMilli(), accepts: func(id model.NodeID) bool { return of.Node == 0 || id == of.Node }, visit: visit}
 		if err := s.read(ctx, p, since.UnixMilli(), &r); err != nil {
 			return err
 		}
@@ -145,10 +145,10 @@ func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Clean packs the history. It removes entries older than the retention and, above the size budget, entries of the nodes
-// that use more than their share.
+// Clean merges small blocks, and removes entries beyond the retention or the size limit. It removes entries
+// older than the retention and, above the size budget, entries of the nodes that use more than their share.
 func (s *Store) Clean(ctx context.Context, now time.Time) error {
-	if err := s.pack(ctx); err != nil {
+	if err := s.mergeSmallBlocks(ctx); err != nil {
 		return err
 	}
 	if s.opts.Retention > 0 {
@@ -156,7 +156,7 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	return s.makeRoom(ctx)
+	return s.enforceSizeLimit(ctx)
 }
 
 // removeBefore removes the blocks that are older than the last checkpoint before a time. It also removes the

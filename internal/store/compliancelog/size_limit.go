@@ -15,10 +15,10 @@ const (
 	rowBytes   = 100 // of a block beside its body, with its part of the index, in PostgreSQL
 )
 
-// span is a part of a partition's history that the size limit removes as a whole. It has a checkpoint (the states of
-// all directives) and the blocks of changes until the next checkpoint. The first span of a partition may lack the
-// checkpoint. The last span of a partition leads to the present and stays.
-type span struct {
+// blockSpan is a range of blocks between two checkpoints that the size limit removes as a whole. It has a
+// checkpoint (the states of all directives) and the blocks of changes until the next checkpoint. The first span
+// of a partition may lack the checkpoint. The last span of a partition leads to the present and stays.
+type blockSpan struct {
 	first, next int64 // ids of its first block and of the checkpoint behind it
 }
 
@@ -33,9 +33,9 @@ func (s *Store) usedBytes(ctx context.Context) (used int64, err error) {
 		fmt.Sprintf(`SELECT CAST(COALESCE(SUM(%d + OCTET_LENGTH(body)), 0) AS BIGINT) FROM compliance_blocks`, rowBytes))
 }
 
-// makeRoom removes the oldest entries of the nodes with the most bytes, until the history fits its limit. It removes
-// whole spans of the nodes that hold more than their share.
-func (s *Store) makeRoom(ctx context.Context) error {
+// enforceSizeLimit removes the oldest entries of the nodes with the most bytes, until the history fits its
+// limit. It removes whole spans of the nodes that hold more than their share.
+func (s *Store) enforceSizeLimit(ctx context.Context) error {
 	if s.opts.Budget == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *Store) makeRoom(ctx context.Context) error {
 			continue
 		}
 		if err := s.removeNodes(ctx, span, over, len(over) == len(held[i])); err != nil {
-			return fmt.Errorf("make room in the history of compliance: %w", err)
+			return fmt.Errorf("remove entries above the size limit of the compliance history: %w", err)
 		}
 	}
 	if removed > 0 {
@@ -86,7 +86,7 @@ func (s *Store) makeRoom(ctx context.Context) error {
 
 // measureSpans returns the parts of the history that can be removed, with each node's bytes in each part. The oldest
 // come first within a partition.
-func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[model.NodeID]int64, err error) {
+func (s *Store) measureSpans(ctx context.Context) (spans []blockSpan, held []map[model.NodeID]int64, err error) {
 	checkpoints, err := sqldb.List(ctx, s.db, "checkpoints", sqldb.ScanColumn[int64], `SELECT id FROM compliance_blocks WHERE checkpoint > 0 ORDER BY id`)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +98,7 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 			first = last
 		}
 		last = id
-		blocks, err := s.blocksOf(ctx, span{first, id})
+		blocks, err := s.readBlocks(ctx, blockSpan{first, id})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -106,10 +106,10 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 			continue
 		}
 		nodes := map[model.NodeID]int64{}
-		r := reading{states: map[key]*State{}, until: math.MaxInt64, accepts: func(model.NodeID) bool { return true }}
+		r := historyReader{states: map[key]*State{}, until: math.MaxInt64, accepts: func(model.NodeID) bool { return true }}
 		for _, b := range blocks {
 			size := int64(len(b.body))
-			row, err := s.open(b.body)
+			row, err := s.decompressRow(b.body)
 			if err == nil {
 				r.sizes = map[model.NodeID]int64{}
 				err = r.decodeStored(row)
@@ -121,7 +121,7 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 				nodes[node] += (bytes*size + int64(row.size()) - 1) / int64(row.size())
 			}
 		}
-		spans, held = append(spans, span{first, id}), append(held, nodes)
+		spans, held = append(spans, blockSpan{first, id}), append(held, nodes)
 	}
 	return spans, held, nil
 }
@@ -132,8 +132,8 @@ type spanBlock struct {
 	storedBlock
 }
 
-// blocksOf reads the blocks of history entries in a span from the database.
-func (s *Store) blocksOf(ctx context.Context, of span) ([]spanBlock, error) {
+// readBlocks reads the blocks of a span from the database.
+func (s *Store) readBlocks(ctx context.Context, of blockSpan) ([]spanBlock, error) {
 	return sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b spanBlock, err error) {
 		err = scan(&b.id, &b.kind, &b.body)
 		return b, err
@@ -142,17 +142,17 @@ func (s *Store) blocksOf(ctx context.Context, of span) ([]spanBlock, error) {
 
 // removeNodes removes the entries of some or all nodes from a span of history. The checkpoint behind it becomes a
 // resumption.
-func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID]bool, all bool) error {
-	blocks, err := s.blocksOf(ctx, of)
+func (s *Store) removeNodes(ctx context.Context, of blockSpan, nodes map[model.NodeID]bool, all bool) error {
+	blocks, err := s.readBlocks(ctx, of)
 	if err != nil {
 		return err
 	}
-	r := reading{states: map[key]*State{}, until: math.MaxInt64, accepts: func(id model.NodeID) bool { return !nodes[id] }}
+	r := historyReader{states: map[key]*State{}, until: math.MaxInt64, accepts: func(id model.NodeID) bool { return !nodes[id] }}
 	var e encoder
 	r.visit = func(c *Change) { e.append(c) }
 	for i := range blocks {
 		b := &blocks[i]
-		row, err := s.open(b.body)
+		row, err := s.decompressRow(b.body)
 		if err == nil {
 			err = r.decodeStored(row)
 		}
@@ -160,7 +160,7 @@ func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID
 			return err
 		}
 		if b.body = nil; len(e.data) > 0 || b.kind > differences {
-			b.body = s.store(e.content(), true)
+			b.body = s.encodeRow(e.content(), true)
 			e.nextBlock()
 		}
 	}

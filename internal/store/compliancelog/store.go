@@ -60,11 +60,12 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-// Store is the history of directive runs. It is safe for concurrent use; entries of a partition come in their order.
+// Store stores the history of directive runs in a database. It is safe for concurrent use; entries of a
+// partition come in their order.
 type Store struct {
 	db                 *sqldb.DB
 	insert             *sqldb.Inserter[block]
-	definitionInserter *sqldb.Inserter[namedDefinition]
+	definitionInserter *sqldb.Inserter[referencedDirective]
 	proven             *sqldb.Inserter[certificate]
 	opts               Options
 	compression
@@ -100,13 +101,13 @@ type block struct {
 	kind            int
 	earliest, ended int64            // earliest and latest time of an entry, Unix ms
 	last            journal.Position // of its last entry
-	body            content
+	body            blockContent
 	stored          []byte // form of the row
 }
 
-// namedDefinition is a compiled directive to which history entries refer. It is a row of the table
+// referencedDirective is a compiled directive to which history entries refer. It is a row of the table
 // compliance_definitions.
-type namedDefinition struct {
+type referencedDirective struct {
 	id   model.DefinitionID
 	last int64
 }
@@ -157,18 +158,18 @@ func (s *Store) load(ctx context.Context) (err error) {
 		return err
 	}
 	s.definitionInserter, err = sqldb.NewInserter(ctx, s.db, "compliance_definitions (definition, last)", "ON CONFLICT (definition) DO UPDATE SET last = excluded.last",
-		func(args []any, d *namedDefinition) []any { return append(args, int64(d.id), d.last) })
+		func(args []any, d *referencedDirective) []any { return append(args, int64(d.id), d.last) })
 	if err != nil {
 		return err
 	}
 	s.proven, err = sqldb.NewInserter(ctx, s.db, "compliance_certificates (sum, last, der)", "ON CONFLICT (sum) DO UPDATE SET last = excluded.last",
 		func(args []any, c *certificate) []any {
-			return append(args, c.sum.shortened(), c.last, s.sealCertificate(c.der))
+			return append(args, c.sum.shortened(), c.last, s.compressCertificate(c.der))
 		})
 	if err != nil {
 		return err
 	}
-	definitions, err := sqldb.List(ctx, s.db, "definitions", func(scan sqldb.Scan) (d namedDefinition, err error) {
+	definitions, err := sqldb.List(ctx, s.db, "definitions", func(scan sqldb.Scan) (d referencedDirective, err error) {
 		err = scan(&d.id, &d.last)
 		return d, err
 	}, `SELECT definition, last FROM compliance_definitions`)
@@ -216,7 +217,7 @@ func (s *Store) Append(id model.Partition, at journal.Position, changes []Change
 		p.differences += len(p.entries.data) - before
 		p.open.ended = max(p.open.ended, p.entries.executed)
 		if c.Before.Definition != c.After.Definition {
-			s.noteDefinitions(c)
+			s.recordDirectives(c)
 		}
 	}
 	if p.last = at; len(p.entries.data)+len(p.entries.hashes) >= blockSize {
@@ -232,9 +233,9 @@ func (s *Store) AddCertificate(der []byte, received int64) {
 	s.certificates = append(s.certificates, certificate{sha256.Sum256(der), received, der})
 }
 
-// noteDefinitions notes the compiled directives of an entry, so that the store keeps the directives as long. The
-// caller holds mu.
-func (s *Store) noteDefinitions(c *Change) {
+// recordDirectives records the compiled directives of an entry, so that the store does not delete the
+// directives. The caller holds mu.
+func (s *Store) recordDirectives(c *Change) {
 	for _, id := range [...]model.DefinitionID{c.Before.Definition, c.After.Definition} {
 		if id != 0 {
 			s.definitions[id] = max(s.definitions[id], c.After.Executed)
@@ -243,8 +244,8 @@ func (s *Store) noteDefinitions(c *Change) {
 	}
 }
 
-// completeBlock ends the open block of a partition, so that the database gets the block. Without entries it does
-// nothing. The caller holds mu.
+// completeBlock ends the block of a partition that accepts new entries, and begins a new block. Without entries
+// it does nothing. The caller holds mu.
 func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 	if len(p.entries.data) == 0 {
 		return
@@ -268,7 +269,7 @@ func (s *Store) CheckpointDue(id model.Partition) bool {
 // Checkpoint records the present states of all directives and signature chains of a partition in the history. They are
 // as before a commit that was received at a time (Unix ms). again says that the entries before it do not lead to them:
 // entries are missing, or come from a journal that was replaced.
-func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, chains []Seal, again bool) {
+func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, chains []ChainEntry, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.partitions[id]
@@ -278,10 +279,10 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 		c := Change{After: runs[i]}
 		c.After.Executed = c.After.Changed
 		p.entries.append(&c)
-		s.noteDefinitions(&c)
+		s.recordDirectives(&c)
 	}
 	for i := range chains {
-		p.entries.appendSeal(&chains[i])
+		p.entries.appendChainEntry(&chains[i])
 	}
 	if p.entries.earliest == 0 { // without entries
 		p.entries.data, p.entries.earliest = []byte{}, received
@@ -294,8 +295,8 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 	s.completeCheckpoint(p, kind)
 }
 
-// completeCheckpoint ends the open block of a partition as a checkpoint (a block with all states). The caller holds
-// mu.
+// completeCheckpoint ends the present block of a partition as a checkpoint (a block with all states). The
+// caller holds mu.
 func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	b := p.open
 	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.content()
@@ -328,9 +329,9 @@ func (s *Store) Definitions() map[model.DefinitionID]bool {
 	return out
 }
 
-// unwritten returns the blocks of some partitions that the database does not have yet. It also returns the unwritten
+// unwrittenBlocks returns the blocks of some partitions that the database does not have yet. It also returns the unwritten
 // definitions and certificates of all partitions.
-func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definitions []namedDefinition, certificates []certificate) {
+func (s *Store) unwrittenBlocks(partitions []model.Partition) (blocks []block, definitions []referencedDirective, certificates []certificate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range partitions {
@@ -343,13 +344,13 @@ func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definit
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.renamed)) {
-		definitions = append(definitions, namedDefinition{id, s.definitions[id]})
+		definitions = append(definitions, referencedDirective{id, s.definitions[id]})
 	}
 	return blocks, definitions, s.certificates[:len(s.certificates):len(s.certificates)]
 }
 
-// noteWritten notes that the database now has the given blocks, compiled directives and certificates.
-func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certificates int) {
+// markWritten marks blocks, compiled directives and certificates as written to the database.
+func (s *Store) markWritten(blocks []block, definitions []referencedDirective, certificates int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.certificates = slices.Clone(s.certificates[certificates:])
@@ -378,13 +379,13 @@ func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error 
 	}
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	blocks, definitions, certificates := s.unwritten(partitions)
+	blocks, definitions, certificates := s.unwrittenBlocks(partitions)
 	if len(blocks)+len(definitions)+len(certificates) == 0 {
 		return nil
 	}
 	for i := range blocks {
 		b := &blocks[i]
-		b.stored = s.store(b.body, b.kind != differences || b.body.size() >= blockSize)
+		b.stored = s.encodeRow(b.body, b.kind != differences || b.body.size() >= blockSize)
 	}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.definitionInserter.Insert(ctx, tx, definitions), s.proven.Insert(ctx, tx, certificates))
@@ -392,7 +393,7 @@ func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error 
 	if err != nil {
 		return fmt.Errorf("write the history of compliance: %w", err)
 	}
-	s.noteWritten(blocks, definitions, len(certificates))
+	s.markWritten(blocks, definitions, len(certificates))
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (f *testFleet) nextRun(s *Store) {
 	}
 	p := partition(k.node)
 	if s.CheckpointDue(p) || f.random.IntN(100) == 0 {
-		s.Checkpoint(p, s.Last(p), f.now-1, f.inPartition(p), nil, false)
+		s.Checkpoint(p, s.Last(p), f.now-1, f.statesInPartition(p), nil, false)
 	}
 	c := Change{Before: before, After: after}
 	s.Append(p, journal.Position{Log: 1, Number: f.number}, []Change{c})
@@ -86,8 +86,8 @@ func (f *testFleet) nextRun(s *Store) {
 	}
 }
 
-// inPartition returns the present states of the directives on the nodes of a partition.
-func (f *testFleet) inPartition(p model.Partition) (list []State) {
+// statesInPartition returns the present states of the directives on the nodes of a partition.
+func (f *testFleet) statesInPartition(p model.Partition) (list []State) {
 	for _, s := range f.states {
 		if partition(s.Node) == p {
 			list = append(list, s)
@@ -96,8 +96,8 @@ func (f *testFleet) inPartition(p model.Partition) (list []State) {
 	return list
 }
 
-// at returns the states of a node at a past time, as text. Zero means every node.
-func (f *testFleet) at(node model.NodeID, ms int64) string {
+// statesAt returns the states of a node at a past time, as text. Zero means every node.
+func (f *testFleet) statesAt(node model.NodeID, ms int64) string {
 	states := map[key]State{}
 	for _, c := range f.changes {
 		if k := (key{c.After.Node, c.After.Unit}); c.After.Executed <= ms && (node == 0 || node == k.node) {
@@ -125,28 +125,28 @@ func (f *testFleet) expectAt(t *testing.T, s *Store) {
 	t.Helper()
 	for range 40 {
 		ms, node := f.random.Int64N(f.now+2), model.NodeID(f.random.IntN(6))
-		states, err := s.At(t.Context(), Selection{node, partition(node)}, time.UnixMilli(ms))
+		states, err := s.StatesAt(t.Context(), Selection{node, partition(node)}, time.UnixMilli(ms))
 		testenv.NoError(t, err)
 		var lines []string
 		for i := range states {
 			lines = append(lines, stateText(&states[i]))
 		}
 		slices.Sort(lines)
-		if got, want := strings.Join(lines, "\n"), f.at(node, ms); got != want {
+		if got, want := strings.Join(lines, "\n"), f.statesAt(node, ms); got != want {
 			t.Fatalf("node %d at %d:\n%s\nwant\n%s", node, ms, got, want)
 		}
 	}
 }
 
-// TestStatesAreThoseOfTheirTime simulates random runs with checkpoints and restarts of the store, on SQLite and
-// PostgreSQL. For random times it expects the states to which the runs until then have led.
-func TestStatesAreThoseOfTheirTime(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) { testStatesOfTheirTime(t, filepath.Join(t.TempDir(), "compliance.db")) })
-	t.Run("PostgreSQL", func(t *testing.T) { testStatesOfTheirTime(t, pgtest.Start(t).Database(t)) })
+// TestPastStatesAreReadCorrectly simulates random runs and restarts, and expects the recorded states at past
+// times. For random times it expects the states to which the runs until then have led.
+func TestPastStatesAreReadCorrectly(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { testPastStates(t, filepath.Join(t.TempDir(), "compliance.db")) })
+	t.Run("PostgreSQL", func(t *testing.T) { testPastStates(t, pgtest.Start(t).Database(t)) })
 }
 
-// testStatesOfTheirTime runs TestStatesAreThoseOfTheirTime on the database of a data source name.
-func testStatesOfTheirTime(t *testing.T, dsn string) {
+// testPastStates runs TestPastStatesAreReadCorrectly on one database, given by its data source name.
+func testPastStates(t *testing.T, dsn string) {
 	f := &testFleet{random: rand.New(rand.NewPCG(1, 1)), states: map[key]State{}, now: 1}
 	s := openStore(t, dsn, Options{})
 	for round := range 30 {
@@ -165,13 +165,13 @@ func testStatesOfTheirTime(t *testing.T, dsn string) {
 		case round%3 == 0:
 			testenv.NoError(t, s.Flush(t.Context()))
 		case round%10 == 4:
-			testenv.NoError(t, s.pack(t.Context()))
+			testenv.NoError(t, s.mergeSmallBlocks(t.Context()))
 		}
 	}
 	f.expectAt(t, s)
-	small := blocks(t, s)
-	testenv.NoError(t, s.pack(t.Context()))
-	if merged := blocks(t, s); merged >= small {
+	small := countBlocks(t, s)
+	testenv.NoError(t, s.mergeSmallBlocks(t.Context()))
+	if merged := countBlocks(t, s); merged >= small {
 		t.Errorf("%d blocks are %d after packing", small, merged)
 	}
 	f.expectAt(t, s)
@@ -195,33 +195,33 @@ func testStatesOfTheirTime(t *testing.T, dsn string) {
 	}
 
 	// Entries before the retention go, and all states after its begin stay.
-	all := blocks(t, s)
+	all := countBlocks(t, s)
 	s.opts.Retention = time.Duration(f.now-since) * time.Millisecond
 	testenv.NoError(t, s.Clean(t.Context(), time.UnixMilli(f.now)))
-	if left := blocks(t, s); left >= all {
+	if left := countBlocks(t, s); left >= all {
 		t.Errorf("%d blocks of %d are left", left, all)
 	}
 	for range 20 {
 		ms := since + f.random.Int64N(f.now-since)
-		states, err := s.At(t.Context(), Selection{}, time.UnixMilli(ms))
-		if want := f.at(0, ms); err != nil || len(states) != strings.Count(want, "\n")+1 {
+		states, err := s.StatesAt(t.Context(), Selection{}, time.UnixMilli(ms))
+		if want := f.statesAt(0, ms); err != nil || len(states) != strings.Count(want, "\n")+1 {
 			t.Fatalf("after cleaning %d states at %d, %v, want %s", len(states), ms, err, want)
 		}
 	}
 	testenv.NoError(t, s.Close())
 }
 
-// blocks returns the number of blocks in the test database.
-func blocks(t *testing.T, s *Store) (n int) {
+// countBlocks returns the number of blocks in the test database.
+func countBlocks(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	testenv.NoError(t, s.Flush(t.Context()))
 	testenv.NoError(t, s.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM compliance_blocks`).Scan(&n))
 	return n
 }
 
-// TestFlushOfAPartitionWritesNoOther flushes one partition for its snapshot, and expects no written entries of other
-// partitions.
-func TestFlushOfAPartitionWritesNoOther(t *testing.T) {
+// TestFlushWritesOnlyItsPartition flushes one partition, and expects the entries of other partitions to stay
+// unwritten.
+func TestFlushWritesOnlyItsPartition(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	for p := range model.Partition(3) {
 		s.Append(p, journal.Position{Log: 1, Number: 1}, []Change{{After: State{Node: model.NodeID(p + 1), Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}}})
@@ -232,7 +232,7 @@ func TestFlushOfAPartitionWritesNoOther(t *testing.T) {
 	if rows != 1 || first>>idShift != 1 {
 		t.Errorf("%d blocks are written, the first of partition %d", rows, first>>idShift)
 	}
-	if n := blocks(t, s); n != 3 {
+	if n := countBlocks(t, s); n != 3 {
 		t.Errorf("a flush of all partitions makes %d blocks of 3", n)
 	}
 	testenv.NoError(t, s.Close())
@@ -250,21 +250,22 @@ func TestMissingBlocksAreReported(t *testing.T) {
 		state = next
 	}
 	at := time.UnixMilli(state.Executed)
-	if states, err := s.At(t.Context(), Selection{}, at); err != nil || len(states) != 1 || states[0].Executed != state.Executed {
+	if states, err := s.StatesAt(t.Context(), Selection{}, at); err != nil || len(states) != 1 || states[0].Executed != state.Executed {
 		t.Fatalf("states %+v, %v", states, err)
 	}
 	testenv.NoError(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(t.Context(), `DELETE FROM compliance_blocks WHERE id = 2`)
 		return err
 	}))
-	if states, err := s.At(t.Context(), Selection{}, at); err == nil || !strings.Contains(err.Error(), errMissing.Error()) {
+	if states, err := s.StatesAt(t.Context(), Selection{}, at); err == nil || !strings.Contains(err.Error(), errMissing.Error()) {
 		t.Errorf("states with a missing block: %+v, %v", states, err)
 	}
 	testenv.NoError(t, s.Close())
 }
 
-// TestCertificatesAreKeptWhole stores a certificate twice, and expects its bytes back, and none for another sum.
-func TestCertificatesAreKeptWhole(t *testing.T) {
+// TestCertificateIsReadBack stores a certificate twice, and expects a read by its checksum to return the same
+// bytes.
+func TestCertificateIsReadBack(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	der := bytes.Clone(certificateDictionary)
 	der[20]++
@@ -285,15 +286,16 @@ func TestCertificatesAreKeptWhole(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestRestartsEndAnOlderHistory expects entries before a restart to have no effect on states after the restart.
-func TestRestartsEndAnOlderHistory(t *testing.T) {
+// TestRestartHidesEarlierStates expects states before a restart to be absent after the checkpoint of the
+// restart.
+func TestRestartHidesEarlierStates(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	first := State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}
 	other := State{Node: 1, Unit: 2, Definition: 2, Executed: 300, Changed: 300, Components: 2, Codes: policy.Codes{0x52}}
 	s.Append(0, journal.Position{Log: 1, Number: 1}, []Change{{After: first}})
 	s.Checkpoint(0, journal.Position{Log: 2, Number: 7}, 400, []State{other}, nil, true)
 	for ms, want := range map[int64]int{99: 0, 100: 1, 350: 1, 400: 1} {
-		states, err := s.At(t.Context(), Selection{}, time.UnixMilli(ms))
+		states, err := s.StatesAt(t.Context(), Selection{}, time.UnixMilli(ms))
 		if err != nil || len(states) != want || want > 0 && states[0].Unit != map[bool]model.UnitID{false: 1, true: 2}[ms >= 400] {
 			t.Errorf("at %d: %+v, %v", ms, states, err)
 		}
@@ -304,9 +306,9 @@ func TestRestartsEndAnOlderHistory(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestOldestEntryIsFoundAtOnce appends a run, and expects the history to include the run before any write to the
-// database.
-func TestOldestEntryIsFoundAtOnce(t *testing.T) {
+// TestOldestEntryIncludesUnwrittenRun appends a run, and expects OldestEntry to return its time before a
+// database write.
+func TestOldestEntryIncludesUnwrittenRun(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	s.Append(0, journal.Position{Log: 1, Number: 1}, []Change{{After: State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}}})
 	if begin, err := s.OldestEntry(t.Context()); err != nil || begin.IsZero() {
@@ -315,9 +317,9 @@ func TestOldestEntryIsFoundAtOnce(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestABudgetRemovesTheOldestEntries fills a store beyond its size budget, and expects the oldest entries to be
+// TestSizeLimitRemovesOldestEntries fills a store beyond its size limit, and expects the oldest entries to be
 // removed.
-func TestABudgetRemovesTheOldestEntries(t *testing.T) {
+func TestSizeLimitRemovesOldestEntries(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{Budget: 128 << 10})
 	f := &testFleet{random: rand.New(rand.NewPCG(2, 2)), states: map[key]State{}, now: 1}
 	for range 40 {
@@ -337,14 +339,15 @@ func TestABudgetRemovesTheOldestEntries(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestANoisyNodeLosesItsOldestEntries fills a store by one node beyond the size limit, and expects losses of that node
-// only. It loses its oldest entries, and later changes stay readable. The databases are SQLite and PostgreSQL.
-func TestANoisyNodeLosesItsOldestEntries(t *testing.T) {
+// TestNoisyNodeLosesOldestEntries exceeds the size limit by entries of one node, and expects only that node to
+// lose entries. It loses its oldest entries, and later changes stay readable. The databases are SQLite and
+// PostgreSQL.
+func TestNoisyNodeLosesOldestEntries(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { testNoisyNode(t, filepath.Join(t.TempDir(), "compliance.db")) })
 	t.Run("PostgreSQL", func(t *testing.T) { testNoisyNode(t, pgtest.Start(t).Database(t)) })
 }
 
-// testNoisyNode runs TestANoisyNodeLosesItsOldestEntries on the database of a data source name.
+// testNoisyNode runs TestNoisyNodeLosesOldestEntries on one database, given by its data source name.
 func testNoisyNode(t *testing.T, dsn string) {
 	const budget, noisy = 400 << 10, 3
 	s := openStore(t, dsn, Options{Budget: budget, Namespace: func(id model.NodeID) string { return map[bool]string{true: "noisy", false: "quiet"}[id == noisy] }})
@@ -364,7 +367,7 @@ func testNoisyNode(t *testing.T, dsn string) {
 			after.Codes.Set(c, policy.Status(1+random.IntN(4)))
 		}
 		if s.CheckpointDue(0) {
-			s.Checkpoint(0, s.Last(0), f.now-1, f.inPartition(0), nil, false)
+			s.Checkpoint(0, s.Last(0), f.now-1, f.statesInPartition(0), nil, false)
 		}
 		c := Change{Before: before, After: after}
 		s.Append(0, journal.Position{Log: 1, Number: f.number}, []Change{c})
@@ -379,17 +382,17 @@ func testNoisyNode(t *testing.T, dsn string) {
 		t.Errorf("%d bytes are used of %d", used, budget)
 	}
 	state := func(node model.NodeID, ms int64) string {
-		states := testenv.Value(s.At(t.Context(), Selection{node, 0}, time.UnixMilli(ms)))(t)
+		states := testenv.Value(s.StatesAt(t.Context(), Selection{node, 0}, time.UnixMilli(ms)))(t)
 		if len(states) == 0 {
 			return ""
 		}
 		return stateText(&states[0])
 	}
 	for ms := int64(2000); ms <= f.now; ms += f.now / 50 {
-		if got, want := state(6, ms), f.at(6, ms); got != want {
+		if got, want := state(6, ms), f.statesAt(6, ms); got != want {
 			t.Fatalf("the quiet node at %d: %s\nwant %s", ms, got, want)
 		}
-		if got, want := state(noisy, ms), f.at(noisy, ms); got != want && (got != "" || ms > f.now*9/10) {
+		if got, want := state(noisy, ms), f.statesAt(noisy, ms); got != want && (got != "" || ms > f.now*9/10) {
 			t.Fatalf("the noisy node at %d: %s\nwant nothing or %s", ms, got, want)
 		}
 	}
@@ -401,14 +404,14 @@ func testNoisyNode(t *testing.T, dsn string) {
 		seen[c.After.Node]++
 		last[c.After.Node] = stateText(&c.After)
 	}))
-	if seen[6] != 60 || seen[noisy] == 0 || seen[noisy] > 5000 || last[noisy] != f.at(noisy, f.now) {
+	if seen[6] != 60 || seen[noisy] == 0 || seen[noisy] > 5000 || last[noisy] != f.statesAt(noisy, f.now) {
 		t.Errorf("changes by node: %v, last %s", seen, last[noisy])
 	}
 	testenv.NoError(t, s.Close())
 }
 
 // goldenBlock encodes a block with one entry of each kind.
-func goldenBlock() content {
+func goldenBlock() blockContent {
 	var e encoder
 	first := State{Node: 7, Unit: 1000, Definition: 5, Executed: 1_800_000_000_000, Components: 40, Codes: policy.NewCodes(40), Enforced: true}
 	second := first
@@ -421,18 +424,18 @@ func goldenBlock() content {
 	third.Codes.Set(0, policy.Success)
 	third.Codes.Set(30, policy.Repaired)
 	e.append(&Change{Before: second, After: third})
-	e.append(&Change{Seal: &Seal{Node: 7, At: third.Executed, ChainStart: policy.ChainFirst, Number: 3, UnixMs: uint64(third.Executed) - 5, Link: policy.Link{1, 2}}})
+	e.append(&Change{Seal: &ChainEntry{Node: 7, At: third.Executed, ChainStart: policy.ChainFirst, Number: 3, UnixMs: uint64(third.Executed) - 5, Link: policy.Link{1, 2}}})
 	linked := third
 	linked.Executed++
 	e.append(&Change{Before: third, After: linked, Linked: true, SignedMs: linked.Executed - 3_600_000})
-	e.append(&Change{Seal: &Seal{Node: 7, At: third.Executed + 1, Number: 4, UnixMs: uint64(third.Executed), Assignment: [32]byte{3}, Certificate: CertificateSum{4}, Signature: [64]byte{5}}})
+	e.append(&Change{Seal: &ChainEntry{Node: 7, At: third.Executed + 1, Number: 4, UnixMs: uint64(third.Executed), Assignment: [32]byte{3}, Certificate: CertificateSum{4}, Signature: [64]byte{5}}})
 	e.append(&Change{Before: third, After: State{Node: 7, Unit: 1000, Executed: third.Executed + 1}})
 	return e.content()
 }
 
 // TestBlockMatchesGoldenFile encodes entries, and compares the bytes with a golden file.
 func TestBlockMatchesGoldenFile(t *testing.T) {
-	testenv.Golden(t, "testdata/block-v3.hex", hex.Dump(new(compression).store(goldenBlock(), false)), "another form of blocks")
+	testenv.Golden(t, "testdata/block-v3.hex", hex.Dump(new(compression).encodeRow(goldenBlock(), false)), "another form of blocks")
 }
 
 // changeText formats an entry of the history for comparison.
@@ -446,19 +449,19 @@ func changeText(c *Change) string {
 // FuzzDecodeBlock decodes random bytes as a block, and expects an error or equal changes after encoding.
 func FuzzDecodeBlock(f *testing.F) {
 	c := testenv.Value(newCompression())(f)
-	f.Add(c.store(goldenBlock(), false))
-	f.Add(c.store(goldenBlock(), true))
+	f.Add(c.encodeRow(goldenBlock(), false))
+	f.Add(c.encodeRow(goldenBlock(), true))
 	f.Fuzz(func(t *testing.T, stored []byte) {
-		data, err := c.open(stored)
+		data, err := c.decompressRow(stored)
 		if err != nil {
 			return
 		}
 		everyone := func(model.NodeID) bool { return true }
-		rows := reading{states: map[key]*State{}, until: 1 << 62, accepts: everyone}
+		rows := historyReader{states: map[key]*State{}, until: 1 << 62, accepts: everyone}
 		_ = rows.decodeStored(data)
 		var again encoder
 		var first, second []string
-		r := reading{states: map[key]*State{}, until: 1 << 62, accepts: everyone, visit: func(c *Change) {
+		r := historyReader{states: map[key]*State{}, until: 1 << 62, accepts: everyone, visit: func(c *Change) {
 			again.append(c)
 			first = append(first, changeText(c))
 		}}

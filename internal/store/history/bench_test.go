@@ -46,14 +46,14 @@ var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // batch returns a batch with n status changes of the simulated fleet.
 func (f *benchFleet) batch(n int) Batch {
-	b := Batch{Places: map[model.Partition]Place{}}
+	b := Batch{Places: map[model.Partition]ChangePosition{}}
 	f.now = f.now.Add(benchEvery)
 	for range n {
 		which := f.nextEvent()
 		node, check := which/benchChecks, which%benchChecks
 		p := model.Partition(node % model.Partitions)
 		f.number++
-		place := Place{At: journal.Position{Log: 1 << 62, Number: f.number}}
+		place := ChangePosition{At: journal.Position{Log: 1 << 62, Number: f.number}}
 		b.Places[p] = place
 		e := Entry{At: f.now, Executed: f.now, Kind: StatusChanged, Namespace: "load", Node: fmt.Sprintf("web-%05d", node),
 			NodeID: model.NodeID(node + 1), SourceName: fmt.Sprintf("web-check-%03d", check), Source: model.CheckSource(model.CheckID(1000 + check)),

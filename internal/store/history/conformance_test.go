@@ -30,10 +30,10 @@ var (
 // minutesAfterNoon returns the time some minutes after noon, when the tests begin.
 func minutesAfterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a journal position for a test entry, from a commit number and an index. It has a commit number and an
-// index within the commit.
-func place(number uint64, index uint32) Place {
-	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
+// testPosition returns a journal position for a test entry, from a commit number and an index. It has a commit
+// number and an index within the commit.
+func testPosition(number uint64, index uint32) ChangePosition {
+	return ChangePosition{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
 
 // problem returns an open test problem of a node.
@@ -60,7 +60,7 @@ func entry(number uint64, minute int) Entry {
 	return Entry{
 		At: minutesAfterNoon(minute), Executed: minutesAfterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
 		Source: model.CheckSource(1001), SourceName: "disk", Status: model.Critical, Previous: model.OK, Output: "disk full",
-		Partition: 5, Place: place(number, 0),
+		Partition: 5, Place: testPosition(number, 0),
 	}
 }
 
@@ -98,9 +98,9 @@ func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	return deliveryKeys(list), next
 }
 
-// runSuite runs the store's conformance tests twice, with small and with huge segments. Small segments have three
-// rows, huge segments are never completed. dsn creates an empty database.
-func runSuite(t *testing.T, dsn func(t *testing.T) string) {
+// runConformanceTests runs the store's conformance tests twice, with small and with large table segments. Small
+// segments have three rows, huge segments are never completed. dsn creates an empty database.
+func runConformanceTests(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
 			testStore(t, func(t *testing.T) *restartableStore {
@@ -109,34 +109,34 @@ func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 			})
 		})
 	}
-	testNextVersion(t, dsn(t))
+	testSchemaUpgrade(t, dsn(t))
 }
 
 // testStore runs every conformance test on an open store.
 func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 	for name, test := range map[string]func(*testing.T, *restartableStore){
-		"a batch is stored whole":          testBatch,
+		"a batch is stored whole":          testRecordBatch,
 		"a repeated batch changes nothing": testRepeatedBatch,
 		"problems page newest first":       testPages,
-		"problem counts":                   testSince,
+		"problem counts":                   testProblemsSince,
 		"entries by event and time":        testEntries,
 		"rows of many nodes":               testRandomRows,
 		"due in order per problem":         testDue,
-		"due without busy handlers":        testExcept,
+		"due without busy handlers":        testExceptHandlers,
 		"clamp due":                        testClampDue,
 		"make due":                         testMakeDue,
 		"rates":                            testRates,
 		"older history":                    testOlderHistory,
 		"attempts":                         testAttempts,
-		"dead letters":                     testDead,
+		"dead letters":                     testReplayDeadLetters,
 		"escalations":                      testEscalations,
 		"messages":                         testMessages,
-		"marks":                            testMarks,
+		"marks":                            testAckAndFlappingEntries,
 		"any bytes of output":              testOutput,
 		"cleaning keeps what is open":      testClean,
 		"cleaning in steps":                testCleanSteps,
-		"forgetting what is made again":    testForget,
-		"a batch with a fault is nothing":  testAllOrNothing,
+		"forgetting what is made again":    testForgetChanges,
+		"a batch with a fault is nothing":  testInvalidBatchStoresNothing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -170,24 +170,24 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-// testBatch records a batch with rows of every kind, and checks that all are stored.
-func testBatch(t *testing.T, s *restartableStore) {
+// testRecordBatch records a batch with rows of every kind, and checks that all are stored.
+func testRecordBatch(t *testing.T, s *restartableStore) {
 	first := entry(3, 0)
 	first.First, first.Previous = true, model.OK
 	b := Batch{
 		Entries: []Entry{first, entry(4, 0)}, Opened: []Problem{problem("p1", "web01", 0)},
 		Deliveries: []Delivery{delivery("p1", "opened", pager, 0)},
-		Places:     map[model.Partition]Place{5: place(4, 2), 255: place(9, 0)},
+		Places:     map[model.Partition]ChangePosition{5: testPosition(4, 2), 255: testPosition(9, 0)},
 	}
 	b.Deliveries[0].FurtherProblems = []string{"p3", "p2"}
 	s.record(t, b)
 	s.restart(t)
-	equal(t, "places", noError(s.Places(t.Context())), b.Places)
+	equal(t, "places", noError(s.Positions(t.Context())), b.Places)
 	equal(t, "problem", noError(s.Problem(t.Context(), "p1")), b.Opened[0])
 	entries := noError(s.Entries(t.Context(), EntryQuery{}))
 	slices.Reverse(entries) // newest first; at the same time, the last recorded first
 	equal(t, "entries", withoutIDs(entries), b.Entries)
-	equal(t, "also told of", noError(s.AlsoProblems(t.Context(), b.Deliveries[0].Key)), []string{"p2", "p3"})
+	equal(t, "also told of", noError(s.LinkedProblems(t.Context(), b.Deliveries[0].Key)), []string{"p2", "p3"})
 	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("no such problem: %v", err)
 	}
@@ -205,7 +205,7 @@ func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	b := Batch{
 		Entries: []Entry{entry(4, 0)}, Opened: []Problem{problem("p1", "web01", 0)}, Closed: []Problem{closed},
 		Deliveries: []Delivery{delivery("p1", "opened", pager, 0), delivery("p1", "closed", pager, 5)},
-		Places:     map[model.Partition]Place{5: place(4, 2)},
+		Places:     map[model.Partition]ChangePosition{5: testPosition(4, 2)},
 	}
 	for range 2 {
 		s.record(t, b)
@@ -261,8 +261,8 @@ func testPages(t *testing.T, s *restartableStore) {
 	equal(t, "another check", list(ProblemQuery{Check: "cpu"}), []string(nil))
 }
 
-// testSince checks the counts and lists of the problems that opened or closed since a time.
-func testSince(t *testing.T, s *restartableStore) {
+// testProblemsSince checks the counts and lists of the problems that opened or closed since a time.
+func testProblemsSince(t *testing.T, s *restartableStore) {
 	other := problem("p4", "web04", 70)
 	other.Namespace = "demo"
 	closed := problem("p1", "web01", 0)
@@ -347,7 +347,7 @@ func testRandomRows(t *testing.T, s *restartableStore) {
 			{NodeID: 1, Since: minutesAfterNoon(60)}, {Node: "n2", Since: minutesAfterNoon(40), Before: minutesAfterNoon(80)}, {Since: minutesAfterNoon(30), Before: minutesAfterNoon(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
 		} {
 			list := noError(s.Entries(t.Context(), q))
-			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), withoutIDs(list), firstOf(all, q.Limit, func(e *Entry) bool {
+			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), withoutIDs(list), firstMatching(all, q.Limit, func(e *Entry) bool {
 				return (q.NodeID == 0 || e.NodeID == q.NodeID) && (q.Node == "" || e.Node == q.Node) && (q.Check == "" || e.SourceName == q.Check) &&
 					!e.At.Before(q.Since) && (q.Before.IsZero() || e.At.Before(q.Before))
 			}))
@@ -356,7 +356,7 @@ func testRandomRows(t *testing.T, s *restartableStore) {
 			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: minutesAfterNoon(50), Limit: 2}, {NodeID: 4, Limit: 3},
 		} {
 			list := noError(s.Problems(t.Context(), q))
-			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstOf(problems, q.Limit, func(p *Problem) bool {
+			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstMatching(problems, q.Limit, func(p *Problem) bool {
 				return (q.NodeID == 0 || p.NodeID == q.NodeID) && (q.Node == "" || p.Node == q.Node) && (q.Check == "" || p.SourceName == q.Check) &&
 					(!q.Open || p.Closed.IsZero()) && (q.Before.IsZero() || p.Opened.Before(q.Before))
 			}))
@@ -378,9 +378,9 @@ func testRandomRows(t *testing.T, s *restartableStore) {
 	check("after what came then")
 }
 
-// firstOf returns the first elements of a list for which the function keep returns true. The number most limits the
-// elements, and 0 means all.
-func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
+// firstMatching returns the first elements of a list for which a function returns true. The number most limits
+// the elements, and 0 means all.
+func firstMatching[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	for i := range list {
 		if keep(&list[i]) && (most == 0 || len(out) < most) {
 			out = append(out, list[i])
@@ -438,7 +438,7 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	equal(t, "what waits no longer than it may goes on waiting", next, minutesAfterNoon(4))
 }
 
-// testOlderHistory simulates history from an old backup, and expects waiting messages to be held back once.
+// testOlderHistory simulates history from an old backup, and expects waiting messages to be withheld once.
 func testOlderHistory(t *testing.T, s *restartableStore) {
 	begin := func(incarnation uint64, lost, want time.Time) {
 		t.Helper()
@@ -496,8 +496,8 @@ func testMakeDue(t *testing.T, s *restartableStore) {
 	must(t, s.MakeDue(t.Context(), nil, minutesAfterNoon(2)))
 }
 
-// testExcept checks that Due leaves out the deliveries to given handlers.
-func testExcept(t *testing.T, s *restartableStore) {
+// testExceptHandlers checks that Due leaves out the deliveries to given handlers.
+func testExceptHandlers(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
 	}})
@@ -572,26 +572,27 @@ func testCleanSteps(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testAllOrNothing writes a batch with one invalid row, and expects no stored row of the batch.
-func testAllOrNothing(t *testing.T, s *restartableStore) {
+// testInvalidBatchStoresNothing writes a batch with one invalid row, and expects no row of the batch in the
+// store.
+func testInvalidBatchStoresNothing(t *testing.T, s *restartableStore) {
 	broken := delivery("p1", "opened", pager, 0)
 	broken.Payload = nil // NOT NULL: the engine refuses it
 	err := s.Record(t.Context(), Batch{
-		Entries: []Entry{entry(1, 0)}, Deliveries: []Delivery{broken}, Places: map[model.Partition]Place{1: place(1, 0)},
+		Entries: []Entry{entry(1, 0)}, Deliveries: []Delivery{broken}, Places: map[model.Partition]ChangePosition{1: testPosition(1, 0)},
 	})
 	if err == nil {
 		t.Fatal("a row without payload was taken")
 	}
 	entries := noError(s.Entries(t.Context(), EntryQuery{}))
-	places := noError(s.Places(t.Context()))
+	places := noError(s.Positions(t.Context()))
 	if len(entries) != 0 || len(places) != 0 {
 		t.Errorf("%d entries and %d places of a refused batch", len(entries), len(places))
 	}
 }
 
-// testDead resends given-up messages (dead letters), and expects a skip if the problem has closed meanwhile. Dead
-// letters are deliveries given up.
-func testDead(t *testing.T, s *restartableStore) {
+// testReplayDeadLetters resends dead letters (deliveries given up), and expects a skip for a closed problem.
+// Dead letters are deliveries given up.
+func testReplayDeadLetters(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
 	ended.Closed = minutesAfterNoon(5)
 	heard := problem("heard", "web03", 0)
@@ -632,7 +633,7 @@ func testDead(t *testing.T, s *restartableStore) {
 	list, _, err := s.Due(t.Context(), minutesAfterNoon(61), 10, nil)
 	must(t, err)
 	equal(t, "due again", deliveryKeys(list), []string{"open/opened/pager", "heard/closed/pager"})
-	if d := list[0]; !d.Replayed.Equal(minutesAfterNoon(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(minutesAfterNoon(60)) || !d.Created.Equal(minutesAfterNoon(0)) {
+	if d := list[0]; !d.Replayed.Equal(minutesAfterNoon(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.AttemptsStart().Equal(minutesAfterNoon(60)) || !d.Created.Equal(minutesAfterNoon(0)) {
 		t.Errorf("%+v", d)
 	}
 	// The replay of a closed problem's opening also replays its closing, although that was delivered: first the
@@ -647,7 +648,7 @@ func testDead(t *testing.T, s *restartableStore) {
 	equal(t, "its end", due, []string{"ended/closed/pager"})
 	equal(t, "nothing is left", revive(ReplayQuery{Limit: 10, Ended: true}), ReplayCounts{})
 
-	equal(t, "who was told of what is open", noError(s.HandlersWithOpen(t.Context())), []HandlerRef{pager})
+	equal(t, "who was told of what is open", noError(s.HandlersOfOpenProblems(t.Context())), []HandlerRef{pager})
 	list = noError(s.OpenDeliveries(t.Context(), pager, 0, 10))
 	equal(t, "of what", deliveryKeys(list), []string{"open/opened/pager"})
 	equal(t, "after that", deliveryKeys(noError(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
@@ -726,8 +727,9 @@ func testMessages(t *testing.T, s *restartableStore) {
 	equal(t, "of a time", list(MessageQuery{Since: minutesAfterNoon(2), Until: minutesAfterNoon(4)}), sent[:1])
 }
 
-// testMarks checks that Marks returns only entries about acknowledgements and beginnings of flapping.
-func testMarks(t *testing.T, s *restartableStore) {
+// testAckAndFlappingEntries expects AckAndFlappingEntries to return only entries about acknowledgements and
+// starts of flapping.
+func testAckAndFlappingEntries(t *testing.T, s *restartableStore) {
 	equal(t, "nothing is kept", noError(s.Oldest(t.Context())), time.Time{})
 	var b Batch
 	for i, kind := range []EntryKind{StatusChanged, FlappingStarted, Acknowledged, FlappingEnded, FlappingStarted} {
@@ -740,7 +742,7 @@ func testMarks(t *testing.T, s *restartableStore) {
 	}
 	s.record(t, b)
 	list := func(q EntryQuery) (said []string) {
-		entries := noError(s.Marks(t.Context(), q))
+		entries := noError(s.FlappingAndAcknowledgements(t.Context(), q))
 		for _, e := range entries {
 			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(minutesAfterNoon(0)).Minutes()))
 		}
@@ -767,7 +769,7 @@ func opener(t *testing.T, dsn string, segment int64) func() Store {
 
 // TestStoreOnSQLite runs the store's conformance tests on SQLite.
 func TestStoreOnSQLite(t *testing.T) {
-	runSuite(t, func(t *testing.T) string { return filepath.Join(t.TempDir(), "history.db") })
+	runConformanceTests(t, func(t *testing.T) string { return filepath.Join(t.TempDir(), "history.db") })
 }
 
 // TestStoreOnPostgreSQL runs the store's conformance tests on PostgreSQL.
@@ -776,12 +778,12 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	runSuite(t, func(t *testing.T) string { return server.Database(t) })
+	runConformanceTests(t, func(t *testing.T) string { return server.Database(t) })
 }
 
-// testNextVersion simulates a schema upgrade to version 2, and expects the old rows to remain. A program that knows
+// testSchemaUpgrade simulates a schema upgrade to version 2, and expects the old rows to remain. A program that knows
 // only version 1 then refuses the database.
-func testNextVersion(t *testing.T, dsn string) {
+func testSchemaUpgrade(t *testing.T, dsn string) {
 	s := opener(t, dsn, 3)()
 	identity := s.Identity()
 	testenv.NoError(t, s.Close())
@@ -830,17 +832,17 @@ func FuzzDecodeEscalation(f *testing.F) {
 	})
 }
 
-// testForget deletes the entries after a journal position, and expects all other entries to stay. Entries before it
+// testForgetChanges deletes the entries after a journal position, and expects all other entries to stay. Entries before it
 // and other partitions stay.
-func testForget(t *testing.T, s *restartableStore) {
+func testForgetChanges(t *testing.T, s *restartableStore) {
 	other := entry(9, 9)
 	other.Partition = 6
-	b := Batch{Entries: []Entry{other}, Places: map[model.Partition]Place{5: place(8, 3), 6: place(9, 0), 7: place(4, 0)}}
+	b := Batch{Entries: []Entry{other}, Places: map[model.Partition]ChangePosition{5: testPosition(8, 3), 6: testPosition(9, 0), 7: testPosition(4, 0)}}
 	for n := range uint64(8) {
 		b.Entries = append(b.Entries, entry(n+1, int(n+1)))
 	}
 	s.record(t, b)
-	after := [model.Partitions]journal.Position{5: place(5, 0).At, 6: place(9, 0).At, 7: place(6, 0).At}
+	after := [model.Partitions]journal.Position{5: testPosition(5, 0).At, 6: testPosition(9, 0).At, 7: testPosition(6, 0).At}
 	must(t, s.ForgetChanges(t.Context(), after))
 	numbers := func() (list []uint64) {
 		entries, err := s.Entries(t.Context(), EntryQuery{Limit: 100})
@@ -854,8 +856,8 @@ func testForget(t *testing.T, s *restartableStore) {
 	if got := numbers(); !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 9}) {
 		t.Errorf("entries of commits %v are left", got)
 	}
-	places, err := s.Places(t.Context())
-	if want := map[model.Partition]Place{5: place(5, 0), 6: place(9, 0), 7: place(6, 0)}; err != nil || !reflect.DeepEqual(places, want) {
+	places, err := s.Positions(t.Context())
+	if want := map[model.Partition]ChangePosition{5: testPosition(5, 0), 6: testPosition(9, 0), 7: testPosition(6, 0)}; err != nil || !reflect.DeepEqual(places, want) {
 		t.Errorf("places %+v, %v, want %+v", places, err, want)
 	}
 	s.record(t, Batch{Entries: []Entry{entry(6, 6)}})
@@ -863,7 +865,7 @@ func testForget(t *testing.T, s *restartableStore) {
 		t.Errorf("entries of commits %v after one was made again", got)
 	}
 	must(t, s.ForgetChanges(t.Context(), [model.Partitions]journal.Position{}))
-	if places, err = s.Places(t.Context()); err != nil || len(places)+len(numbers()) > 0 {
+	if places, err = s.Positions(t.Context()); err != nil || len(places)+len(numbers()) > 0 {
 		t.Errorf("places %+v and entries %v are left of all, %v", places, numbers(), err)
 	}
 }

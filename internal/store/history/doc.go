@@ -7,5 +7,5 @@
 // engines pass the suite in conformance_test.go.
 //
 // Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), segmented_table.go (the tables that
-// grow), query.go (how lists are read), size_limit.go (the bound of its size), row_eviction.go (which rows go first).
+// grow), query_conditions.go (how lists are read), size_limit.go (the bound of its size), row_eviction.go (which rows go first).
 package history

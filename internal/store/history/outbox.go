@@ -159,12 +159,12 @@ func (s *sqlStore) RecordAttempts(ctx context.Context, list ...DeliveryAttempt) 
 	if err != nil {
 		return fmt.Errorf("record delivery attempts: %w", err)
 	}
-	s.noteTransaction(recorded)
+	s.rememberTransaction(recorded)
 	return nil
 }
 
-// scanRef reads the columns handler_ns and handler into a HandlerRef.
-func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
+// scanHandlerRef reads the columns handler_ns and handler into a HandlerRef.
+func scanHandlerRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 	err = scan(&ref.Namespace, &ref.Name)
 	return ref, err
 }
@@ -191,7 +191,7 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 	OR o.kind = 'closed' AND EXISTS (SELECT 1 FROM history_outbox b WHERE b.problem = o.problem AND b.handler = o.handler
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
-// Revive makes dead letters of a handler pending again, for one more attempt.
+// Revive makes a handler's dead letters (deliveries given up) pending again, for one more attempt.
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q ReplayQuery) (out ReplayCounts, err error) {
 	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
@@ -239,9 +239,9 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 // openDelivered is the SQL text for delivered openings of open problems.
 const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
-// HandlersWithOpen returns the handlers that have received notifications of open problems.
-func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
-	return sqldb.List(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
+// HandlersOfOpenProblems returns the handlers that have received notifications of open problems.
+func (s *sqlStore) HandlersOfOpenProblems(ctx context.Context) ([]HandlerRef, error) {
+	return sqldb.List(ctx, s.db, "outbox", scanHandlerRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
 
 // OpenDeliveries returns the deliveries to a handler about problems that are still open.

@@ -162,8 +162,9 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 // markKinds is the condition of the index history_entries_marks; SQLite uses the index only if a query has the same text.
 const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 
-// Marks returns the history entries about acknowledgements and starts of flapping, newest first.
-func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
+// FlappingAndAcknowledgements returns the history entries about acknowledgements and starts of flapping, newest
+// first.
+func (s *sqlStore) FlappingAndAcknowledgements(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
 	w.And(markKinds)
 	w.boundToTime(`e.at`, q.Since, q.Before, q.BeforeID)
@@ -191,7 +192,7 @@ func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry
 	rows := make([]numberedRow[Entry], 0, len(list))
 	for i := range list {
 		e := &list[i]
-		if p, ok := s.recorded[e.Partition]; !ok || !p.Reached(e.Place.At, e.Place.Index) {
+		if p, ok := s.recorded[e.Partition]; !ok || !p.Includes(e.Place.At, e.Place.Index) {
 			rows = append(rows, numberedRow[Entry]{next, e})
 			next++
 		}

@@ -50,16 +50,16 @@ type holdings struct {
 const sumSegment = `INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
 	SELECT '{table}', CAST(? AS BIGINT), e.node_id, e.namespace, SUM({bytes}) FROM {table} e WHERE e.{id} > ? AND e.{id} <= ? GROUP BY e.node_id, e.namespace`
 
-// holderBytes returns how many bytes of the table each node uses, from an SQL query. The query returns node_id,
+// nodeBytes returns how many bytes of the table each node uses, from an SQL query. The query returns node_id,
 // namespace and bytes. A holder is a node in a namespace.
-func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) (map[shares.Holder]int64, error) {
+func (f *segments) nodeBytes(ctx context.Context, db *sqldb.DB, query string) (map[shares.Holder]int64, error) {
 	held := map[shares.Holder]int64{}
 	_, err := sqldb.List(ctx, db, "the bytes of nodes in "+f.table, func(scan sqldb.Scan) (h shares.Holder, err error) {
 		var bytes int64
 		err = scan(&h.Node, &h.Namespace, &bytes)
 		held[h] = bytes
 		return h, err
-	}, f.sql(`SELECT node_id, namespace, CAST(SUM(bytes) AS BIGINT) FROM (`+query+`) AS held GROUP BY node_id, namespace`))
+	}, f.expandNames(`SELECT node_id, namespace, CAST(SUM(bytes) AS BIGINT) FROM (`+query+`) AS held GROUP BY node_id, namespace`))
 	return held, err
 }
 
@@ -70,7 +70,7 @@ const allRows = `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE 
 // countBytes returns the size in bytes of all rows in all tables.
 func (s *evictor) countBytes(ctx context.Context) (total int64, err error) {
 	for _, table := range s.tables {
-		held, err := table.holderBytes(ctx, s.db, allRows)
+		held, err := table.nodeBytes(ctx, s.db, allRows)
 		if err != nil {
 			return 0, err
 		}
@@ -88,7 +88,7 @@ func (s *evictor) recountSegments(ctx context.Context) error {
 			return fmt.Errorf("delete the byte counts of nodes: %w", err)
 		}
 		for _, table := range s.tables {
-			if err := table.run(ctx, tx, "recount", []segmentStatement{{`INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
+			if err := table.runStatements(ctx, tx, "recount", []segmentStatement{{`INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
 				SELECT '{table}', s.last, e.node_id, e.namespace, SUM({bytes}) FROM history_segments s JOIN {table} e ON e.{id} >= s.first AND e.{id} <= s.last
 				WHERE s.shelf = '{table}' GROUP BY s.last, e.node_id, e.namespace`, nil}}); err != nil {
 				return err
@@ -98,26 +98,26 @@ func (s *evictor) recountSegments(ctx context.Context) error {
 	})
 }
 
-// removal counts the rows and bytes that were removed to make room.
-type removal struct {
+// removalCounts counts the rows and bytes that the size limit has removed.
+type removalCounts struct {
 	rows   int
 	latest time.Time        // of the newest row
 	nodes  map[string]int64 // bytes by NAMESPACE/NODE
 }
 
-// removeOverShares removes the oldest rows of nodes that use more than a fair share of the limit. It removes about
+// removeAboveFairShare removes the oldest rows of nodes that use more than a fair share of the limit. It removes about
 // excess bytes in total.
-func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
+func (s *evictor) removeAboveFairShare(ctx context.Context, excess int64) (out removalCounts, err error) {
 	out.nodes = map[string]int64{}
 	var byTable []map[shares.Holder]int64
 	sums, keep := map[shares.Holder]int64{}, -excess
 	for _, table := range s.tables {
-		held, err := table.holderBytes(ctx, s.db, allRows)
+		held, err := table.nodeBytes(ctx, s.db, allRows)
 		if err != nil {
 			return out, err
 		}
 		if table.kept != "" {
-			kept, err := table.holderBytes(ctx, s.db, table.kept)
+			kept, err := table.nodeBytes(ctx, s.db, table.kept)
 			if err != nil {
 				return out, err
 			}
@@ -153,9 +153,9 @@ type removableRow struct {
 	name string // of the node
 }
 
-// remove deletes each node's oldest rows until the bytes to give up (its quota) are freed. A holder is a node in a
-// namespace.
-func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.Holder]int64, out *removal) error {
+// remove deletes the oldest rows of each node above its fair share, until enough bytes are free. A holder is a
+// node in a namespace.
+func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.Holder]int64, out *removalCounts) error {
 	spans, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s rowSpan, err error) {
 		err = scan(&s.after, &s.last)
 		return s, err
@@ -172,7 +172,7 @@ func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.H
 		if len(quotas) == 0 {
 			return nil
 		}
-		if err := f.removeFrom(ctx, db, span, quotas, out); err != nil {
+		if err := f.removeFromSpan(ctx, db, span, quotas, out); err != nil {
 			return err
 		}
 	}
@@ -186,9 +186,9 @@ type rowSpan struct {
 	open        bool // behind the last segment
 }
 
-// removeFrom deletes, in one range of rows, the oldest rows of nodes that must give up bytes.
-func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64, out *removal) error {
-	rows, err := f.overQuota(ctx, db, span, quotas)
+// removeFromSpan deletes the oldest rows of nodes above their fair share, in one range of rows.
+func (f *segments) removeFromSpan(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64, out *removalCounts) error {
+	rows, err := f.rowsToRemove(ctx, db, span, quotas)
 	if err != nil {
 		return err
 	}
@@ -214,9 +214,9 @@ func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, q
 	return nil
 }
 
-// overQuota returns the oldest rows that nodes must give up, in one range of rows. It subtracts the rows' bytes from
-// the quotas.
-func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64) ([]removableRow, error) {
+// rowsToRemove returns the oldest rows of nodes above their fair share, in one range of rows. It subtracts the
+// rows' bytes from the quotas.
+func (f *segments) rowsToRemove(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64) ([]removableRow, error) {
 	if !span.open {
 		inSegment, err := sqldb.List(ctx, db, "nodes of a segment", func(scan sqldb.Scan) (h shares.Holder, err error) {
 			err = scan(&h.Node, &h.Namespace)
@@ -235,7 +235,7 @@ func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, qu
 		}
 		sqldb.AndIn(w, `e.node_id`, nodes)
 	}
-	all, err := sqldb.List(ctx, db, "rows of "+f.table, scanRemovable, f.sql(selectRemovable+w.SQL("")+` ORDER BY e.{id}`), w.Args...)
+	all, err := sqldb.List(ctx, db, "rows of "+f.table, scanRemovable, f.expandNames(selectRemovable+w.SQL("")+` ORDER BY e.{id}`), w.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -262,8 +262,8 @@ func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
 	return r, err
 }
 
-// deleteRows deletes the rows with the given numbers, and what belongs to the rows. With a delivery it also deletes
-// the list of further problems that the delivery reports.
+// deleteRows deletes the rows with the given numbers, and the problem lists of deleted deliveries. With a
+// delivery it also deletes the list of further problems that the delivery reports.
 func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	for some := range slices.Chunk(rows, idsPerQuery) {
 		w := &sqldb.Where{}
@@ -277,15 +277,15 @@ func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removabl
 				return err
 			}
 		}
-		if _, err := tx.Exec(ctx, f.sql(`DELETE FROM {table} WHERE `+w.SQL("")), w.Args...); err != nil {
+		if _, err := tx.Exec(ctx, f.expandNames(`DELETE FROM {table} WHERE `+w.SQL("")), w.Args...); err != nil {
 			return err
 		}
 	}
-	return f.subtract(ctx, tx, rows)
+	return f.subtractBytes(ctx, tx, rows)
 }
 
-// subtract subtracts the bytes of deleted rows from the recorded bytes of nodes and segments.
-func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
+// subtractBytes subtracts the bytes of deleted rows from the recorded bytes of nodes and segments.
+func (f *segments) subtractBytes(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -305,7 +305,7 @@ func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableR
 		}
 	}
 	for p, bytes := range sums {
-		if err := f.run(ctx, tx, "update", []segmentStatement{{`UPDATE history_node_bytes SET bytes = bytes - ? WHERE shelf = '{table}' AND segment = ? AND node_id = ? AND namespace = ?`,
+		if err := f.runStatements(ctx, tx, "update", []segmentStatement{{`UPDATE history_node_bytes SET bytes = bytes - ? WHERE shelf = '{table}' AND segment = ? AND node_id = ? AND namespace = ?`,
 			[]any{bytes, p.segment, int64(p.Node), p.Namespace}}}); err != nil {
 			return err
 		}
@@ -317,13 +317,13 @@ func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableR
 // left.
 func (f *segments) shrinkSegment(ctx context.Context, tx *sqldb.Tx, span rowSpan) error {
 	some := false
-	if err := tx.QueryRow(ctx, f.sql(`SELECT EXISTS (SELECT 1 FROM {table} WHERE {id} > ? AND {id} <= ?)`), span.after, span.last).Scan(&some); err != nil {
+	if err := tx.QueryRow(ctx, f.expandNames(`SELECT EXISTS (SELECT 1 FROM {table} WHERE {id} > ? AND {id} <= ?)`), span.after, span.last).Scan(&some); err != nil {
 		return err
 	}
 	if !some {
 		return f.deleteSegment(ctx, tx, span.last)
 	}
-	return f.run(ctx, tx, "update", []segmentStatement{
+	return f.runStatements(ctx, tx, "update", []segmentStatement{
 		{`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ? AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} = history_index.row_id)`, []any{span.last}},
 		{`DELETE FROM history_node_bytes WHERE shelf = '{table}' AND segment = ? AND bytes <= 0`, []any{span.last}},
 	})

@@ -38,7 +38,7 @@ type segmentedTable[T any] struct {
 
 // prepare prepares the SQL query for the last row numbers, which every recorded batch needs.
 func (f *segments) prepare(ctx context.Context, db *sqldb.DB) (err error) {
-	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
+	f.ends, err = db.Prepare(ctx, f.expandNames(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
 }
 
@@ -46,13 +46,13 @@ func (f *segments) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 // 10 µs and scans the rows behind the last segment in 10 ms.
 const segmentRows = 1 << 15
 
-// numberedRow is an item to insert together with its row number.
+// numberedRow is a row to insert, with its row number.
 type numberedRow[T any] struct {
 	id   int64
 	item *T
 }
 
-// numberRows numbers the items of a list as rows, from the number next on.
+// numberRows assigns consecutive row numbers to the elements of a list, from the number `next` on.
 func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	out := make([]numberedRow[T], len(list))
 	for i := range list {
@@ -61,14 +61,14 @@ func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	return out
 }
 
-// sql replaces placeholders in a query, such as {table}, by the names of the table and columns. The others are {id},
+// expandNames replaces placeholders in a query, such as {table}, by the names of the table and columns. The others are {id},
 // {at}, {columns}, {bytes} and {removable}.
-func (f *segments) sql(query string) string {
+func (f *segments) expandNames(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns, "{bytes}", f.bytes, "{removable}", f.removable).Replace(query)
 }
 
-// lastNumbers returns the row number with which the last complete segment ends. It also returns the number of the next
-// row to write.
+// lastNumbers returns the last row number of the complete segments, and the number of the next row. It also
+// returns the number of the next row to write.
 func (f *segments) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
@@ -101,7 +101,7 @@ func (f *segments) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 			ON CONFLICT (namespace, node, node_id) DO UPDATE SET last = excluded.last WHERE excluded.last > history_names.last + ?`,
 				[]any{filed, last, int64(nameDay)}})
 	}
-	return f.run(ctx, tx, "complete", steps)
+	return f.runStatements(ctx, tx, "complete", steps)
 }
 
 // segmentStatement is an SQL statement about one segment, with its arguments.
@@ -110,12 +110,12 @@ type segmentStatement struct {
 	args  []any
 }
 
-// run executes SQL statements about one segment, such as its completion or deletion. The argument verb names the work
+// runStatements executes SQL statements about one segment, such as its completion or deletion. The argument verb names the work
 // in errors.
-func (f *segments) run(ctx context.Context, tx *sqldb.Tx, verb string, steps []segmentStatement) error {
+func (f *segments) runStatements(ctx context.Context, tx *sqldb.Tx, verb string, steps []segmentStatement) error {
 	for _, step := range steps {
-		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
-			return fmt.Errorf("%s a row segment of table %s: %w", verb, f.table, err)
+		if _, err := tx.Exec(ctx, f.expandNames(step.query), step.args...); err != nil {
+			return fmt.Errorf("cannot %s a row segment of table %s: %w", verb, f.table, err)
 		}
 	}
 	return nil
@@ -124,7 +124,7 @@ func (f *segments) run(ctx context.Context, tx *sqldb.Tx, verb string, steps []s
 // deleteEmptySegment removes the oldest segment if all its rows were deleted.
 func (f *segments) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
 	var segment int64
-	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
+	err := tx.QueryRow(ctx, f.expandNames(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
 		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), sqldb.Nanos(before)).Scan(&segment)
 	if err != nil || segment == 0 {
 		return err
@@ -134,7 +134,7 @@ func (f *segments) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before 
 
 // deleteSegment removes a segment that has no rows.
 func (f *segments) deleteSegment(ctx context.Context, tx *sqldb.Tx, segment int64) error {
-	return f.run(ctx, tx, "remove", []segmentStatement{
+	return f.runStatements(ctx, tx, "remove", []segmentStatement{
 		{`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ?`, []any{segment}},
 		{`DELETE FROM history_node_bytes WHERE shelf = '{table}' AND segment = ?`, []any{segment}},
 		{`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`, []any{segment}},
@@ -258,5 +258,5 @@ func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection
 // read returns the selected rows of one range of row numbers. plus is "+" where SQLite must not use the index of the
 // time column.
 func (f *segmentedTable[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
-	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
+	return sqldb.List(ctx, db, f.table, f.scan, f.expandNames(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
 }

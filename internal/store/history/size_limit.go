@@ -66,7 +66,7 @@ type evictor struct {
 	written int64                 // bytes of the rows recorded since that count
 }
 
-// Use returns how many bytes history uses, how many are allowed, and the rows removed early.
+// Use returns the size of history, its limit and the number of rows removed early.
 func (s *evictor) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use
@@ -100,8 +100,8 @@ func (s *evictor) usedBytes(ctx context.Context) (file, used int64, err error) {
 	return 0, s.counted + s.written, nil
 }
 
-// makeRoom deletes rows in small steps until history is within its size limit.
-func (s *evictor) makeRoom(ctx context.Context) error {
+// enforceSizeLimit deletes rows in small steps until history is within its size limit.
+func (s *evictor) enforceSizeLimit(ctx context.Context) error {
 	if s.size.Budget == 0 {
 		return nil
 	}
@@ -119,12 +119,12 @@ func (s *evictor) makeRoom(ctx context.Context) error {
 		if use.Bytes <= use.Budget {
 			return nil
 		}
-		removed, err := s.removeOverShares(ctx, use.Bytes-use.Budget+use.Budget/slackShare)
+		removed, err := s.removeAboveFairShare(ctx, use.Bytes-use.Budget+use.Budget/slackShare)
 		if err == nil && removed.rows == 0 {
-			removed.rows, err = s.dropPayloads(ctx)
+			removed.rows, err = s.deleteWaitingTexts(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("make room in history: %w", err)
+			return fmt.Errorf("remove rows above the size limit of history: %w", err)
 		}
 		if removed.rows == 0 {
 			return nil
@@ -144,10 +144,10 @@ func (s *evictor) makeRoom(ctx context.Context) error {
 	}
 }
 
-// dropPayloads deletes the text of the oldest waiting messages, as the last means to make room. The deliverer gives up
-// a message without a payload. It is the last resort: a handler that is away for hours, while a node sends the longest
-// outputs, would fill the disk.
-func (s *evictor) dropPayloads(ctx context.Context) (dropped int, err error) {
+// deleteWaitingTexts deletes the text of the oldest waiting messages, if removed rows have not freed enough.
+// The deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours,
+// while a node sends the longest outputs, would fill the disk.
+func (s *evictor) deleteWaitingTexts(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		found, err := tx.Query(ctx, `SELECT id, 0, node_id, namespace, node, OCTET_LENGTH(payload) FROM history_outbox
 			WHERE state = 'pending' AND LENGTH(payload) > ? ORDER BY id LIMIT ?`, MaxChangeOutput, idsPerQuery)
@@ -165,7 +165,7 @@ func (s *evictor) dropPayloads(ctx context.Context) (dropped int, err error) {
 			return err
 		}
 		dropped = len(rows)
-		return s.outbox.subtract(ctx, tx, rows)
+		return s.outbox.subtractBytes(ctx, tx, rows)
 	})
 	return dropped, err
 }

@@ -43,7 +43,7 @@ func fillHistory(t *testing.T, s Store, minutes int) {
 	for i := range minutes {
 		p := problem(fmt.Sprintf("p%06d", i), "web01", i)
 		p.Output = text
-		b := Batch{Entries: []Entry{entry(uint64(i+1), i)}, Opened: []Problem{p}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}
+		b := Batch{Entries: []Entry{entry(uint64(i+1), i)}, Opened: []Problem{p}, Places: map[model.Partition]ChangePosition{1: testPosition(uint64(i+1), 0)}}
 		requireNoError(t, s.Record(t.Context(), b))
 		if i > 0 {
 			p.Closed = minutesAfterNoon(i)
@@ -60,12 +60,13 @@ func requireNoError(t *testing.T, err error) {
 	}
 }
 
-// When history reaches its size limit, the oldest rows are removed and counted. Open problems stay.
-func TestHistoryStaysWithinItsBudget(t *testing.T) {
+// TestHistoryStaysWithinSizeLimit fills history up to its size limit, and expects the oldest rows to be removed
+// and counted. Open problems stay.
+func TestHistoryStaysWithinSizeLimit(t *testing.T) {
 	const budget = 8 << 20
 	withLimit(t, budget, 16, func(t *testing.T, s *sqlStore, _ func()) {
 		fillHistory(t, s, 200)
-		use := s.Use()
+		use := s.CurrentUsage()
 		if use.Bytes > budget+1<<20 || use.Budget != budget || use.DiskFull || use.Node != "default/web01" {
 			t.Errorf("history uses %+v", use)
 		}
@@ -91,11 +92,11 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 func requireExactBytes(t *testing.T, s *sqlStore) {
 	t.Helper()
 	for _, table := range s.room.tables {
-		kept := noError(table.holderBytes(t.Context(), s.db, allRows))
-		real := noError(table.holderBytes(t.Context(), s.db, `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM {table} e`))
+		kept := noError(table.nodeBytes(t.Context(), s.db, allRows))
+		real := noError(table.nodeBytes(t.Context(), s.db, `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM {table} e`))
 		equal(t, "bytes of nodes in "+table.table, kept, real)
 		left := noError(sqldb.QueryValue[int](t.Context(), s.db, "index", `SELECT COUNT(*) FROM history_index WHERE shelf = ?`, table.table))
-		rows := noError(sqldb.QueryValue[int](t.Context(), s.db, "rows", table.sql(`SELECT COUNT(*) FROM {table}`)))
+		rows := noError(sqldb.QueryValue[int](t.Context(), s.db, "rows", table.expandNames(`SELECT COUNT(*) FROM {table}`)))
 		if left > rows {
 			t.Errorf("the index of %s has %d rows, the table %d", table.table, left, rows)
 		}
@@ -112,19 +113,19 @@ func noisyBatch(number int, namespace, node string, id model.NodeID, output stri
 	e.Namespace, e.Node, e.NodeID, e.Output = namespace, node, id, output[:min(len(output), MaxChangeOutput)]
 	p.Namespace, p.Node, p.NodeID, p.Output, p.Closed = namespace, node, id, output, minutesAfterNoon(number)
 	d.Namespace, d.Node, d.NodeID = namespace, node, id
-	return Batch{Entries: []Entry{e}, Opened: []Problem{p}, Closed: []Problem{p}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{5: place(uint64(number), 0)}}
+	return Batch{Entries: []Entry{e}, Opened: []Problem{p}, Closed: []Problem{p}, Deliveries: []Delivery{d}, Places: map[model.Partition]ChangePosition{5: testPosition(uint64(number), 0)}}
 }
 
-// TestNoisyNodeKeepsOthersHistory fills history with the rows of one node, and expects all other nodes to keep their
+// TestNoisyNodeRemovesNoOtherHistory fills history with the rows of one node, and expects all other nodes to keep their
 // rows. The same holds for one namespace with many nodes. The rows of a quiet node and of a quiet namespace all stay,
 // and neither the tables nor their indexes grow.
-func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
+func TestNoisyNodeRemovesNoOtherHistory(t *testing.T) {
 	const budget, quiet, rounds = 16 << 20, 40, 500
 	withLimit(t, budget, 32, func(t *testing.T, s *sqlStore, vacuum func()) {
 		number := 0
 		record := func(namespace, node string, id model.NodeID, size int) {
 			number++
-			requireNoError(t, s.Record(t.Context(), noisyBatch(number, namespace, node, id, incompressible(size))))
+			requireNoError(t, s.Record(t.Context(), noisyBatch(number, namespace, node, id, incompressibleText(size))))
 		}
 		for range quiet {
 			record("default", "quiet", 1, 1000)
@@ -156,7 +157,7 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 		if left := len(noError(s.Entries(t.Context(), EntryQuery{Node: "noisy", Limit: 2000}))); left == 0 || left > rounds/2 {
 			t.Errorf("%d changes of the noisy node are left", left)
 		}
-		use := s.Use()
+		use := s.CurrentUsage()
 		if use.Bytes > budget+1<<20 || use.Evicted == 0 || !strings.Contains(use.Node, "/noisy") {
 			t.Errorf("history uses %+v", use)
 		}
@@ -167,9 +168,9 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	})
 }
 
-// TestHistoryOnPostgreSQLUsesDiskWithinItsBudget compares the computed size of rows with PostgreSQL's tables on disk,
-// and expects similar numbers. Rows are short and long.
-func TestHistoryOnPostgreSQLUsesDiskWithinItsBudget(t *testing.T) {
+// TestComputedSizeMatchesPostgreSQLDisk compares the computed size of rows with PostgreSQL's disk use, and
+// expects similar numbers. Rows are short and long.
+func TestComputedSizeMatchesPostgreSQLDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
@@ -177,7 +178,7 @@ func TestHistoryOnPostgreSQLUsesDiskWithinItsBudget(t *testing.T) {
 	for _, size := range []int{20, 1000, 100_000} {
 		s := noError(open(t.Context(), server.Database(t), 1<<10, SizeLimit{Budget: 1 << 40})).(*sqlStore)
 		for i := range min(10_000_000/(size+1000), 3000) {
-			requireNoError(t, s.Record(t.Context(), noisyBatch(i+1, "default", "web01", 7, incompressible(size))))
+			requireNoError(t, s.Record(t.Context(), noisyBatch(i+1, "default", "web01", 7, incompressibleText(size))))
 		}
 		counted := noError(s.room.countBytes(t.Context()))
 		tables := bytesOnDisk(t, s)
@@ -201,8 +202,8 @@ func bytesOnDisk(t *testing.T, s *sqlStore) int64 {
 		`SELECT CAST(SUM(pg_total_relation_size(c.oid)) AS BIGINT) FROM pg_class c WHERE c.relkind = 'r' AND c.relname LIKE 'history_%'`))
 }
 
-// incompressible returns a test text that compression makes hardly shorter.
-func incompressible(size int) string {
+// incompressibleText returns a test text that compression makes hardly shorter.
+func incompressibleText(size int) string {
 	text := make([]byte, size)
 	state := uint64(size)
 	for i := range text {
@@ -212,20 +213,20 @@ func incompressible(size int) string {
 	return string(text)
 }
 
-// TestWaitingMessagesMakeRoomLast fills history, and expects waiting messages to be emptied only after the removal of
+// TestWaitingMessagesAreEmptiedLast fills history, and expects waiting messages to be emptied only after the removal of
 // other rows.
-func TestWaitingMessagesMakeRoomLast(t *testing.T) {
+func TestWaitingMessagesAreEmptiedLast(t *testing.T) {
 	const budget = 8 << 20
 	withLimit(t, budget, 16, func(t *testing.T, s *sqlStore, _ func()) {
 		for i := range 100 {
 			d := delivery(fmt.Sprint("p", i), "opened", pager, i)
 			d.Payload = bytes.Repeat([]byte("x"), 200_000)
-			requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}))
+			requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]ChangePosition{1: testPosition(uint64(i+1), 0)}}))
 		}
 		due, _, err := s.Due(t.Context(), minutesAfterNoon(200), 1000, nil)
 		requireNoError(t, err)
 		dropped := slices.IndexFunc(due, func(d Delivery) bool { return len(d.Payload) > 0 })
-		if use := s.Use(); use.Bytes > budget+1<<20 || len(due) != 100 || dropped < 50 || dropped == 100 || slices.ContainsFunc(due[dropped:], func(d Delivery) bool { return len(d.Payload) == 0 }) {
+		if use := s.CurrentUsage(); use.Bytes > budget+1<<20 || len(due) != 100 || dropped < 50 || dropped == 100 || slices.ContainsFunc(due[dropped:], func(d Delivery) bool { return len(d.Payload) == 0 }) {
 			t.Errorf("%d messages wait, the first %d without payload; history uses %+v", len(due), dropped, use)
 		}
 		requireExactBytes(t, s)
@@ -252,8 +253,8 @@ func TestRepairRecountsBytesOfNodes(t *testing.T) {
 	}
 	for _, table := range s.room.tables {
 		inSegments := `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM {table} e JOIN history_segments s ON s.shelf = '{table}' AND e.{id} >= s.first AND e.{id} <= s.last`
-		kept := noError(table.holderBytes(t.Context(), s.db, `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE shelf = '{table}'`))
-		equal(t, "bytes of nodes in "+table.table, kept, noError(table.holderBytes(t.Context(), s.db, inSegments)))
+		kept := noError(table.nodeBytes(t.Context(), s.db, `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE shelf = '{table}'`))
+		equal(t, "bytes of nodes in "+table.table, kept, noError(table.nodeBytes(t.Context(), s.db, inSegments)))
 	}
 }
 
@@ -266,7 +267,7 @@ func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 	fillHistory(t, s, 200)
 	before, _, err := s.(*sqlStore).db.FileSize(t.Context())
 	requireNoError(t, err)
-	if use := s.Use(); use.Evicted != 0 || before < 30<<20 {
+	if use := s.CurrentUsage(); use.Evicted != 0 || before < 30<<20 {
 		t.Fatalf("history uses %+v in %d bytes", use, before)
 	}
 	free = 63 << 20
@@ -279,7 +280,7 @@ func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 	}
 	after, _, err := s.(*sqlStore).db.FileSize(t.Context())
 	requireNoError(t, err)
-	if use := s.Use(); after > before || !use.DiskFull || use.Evicted == 0 {
+	if use := s.CurrentUsage(); after > before || !use.DiskFull || use.Evicted == 0 {
 		t.Errorf("the file grew from %d to %d bytes; history uses %+v", before, after, use)
 	}
 }

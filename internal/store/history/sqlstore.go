@@ -36,8 +36,8 @@ type sqlStore struct {
 
 	storeIdentity
 
-	recording sync.Mutex                // serializes Record
-	recorded  map[model.Partition]Place // content of history_places; nil: not read yet. Guarded by recording
+	recording sync.Mutex                         // serializes Record
+	recorded  map[model.Partition]ChangePosition // content of history_places; nil: not read yet. Guarded by recording
 }
 
 // Open opens the history store at dsn (see sqldb.Open) and creates its schema.
@@ -92,7 +92,7 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]jo
 	s.recorded = nil
 	places := make([]partitionPosition, 0, len(after))
 	for p, at := range after {
-		places = append(places, partitionPosition{model.Partition(p), Place{At: at}})
+		places = append(places, partitionPosition{model.Partition(p), ChangePosition{At: at}})
 	}
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := s.places.Insert(ctx, tx, places); err != nil {
@@ -121,14 +121,14 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// Use returns how many bytes history uses, how many are allowed, and the rows removed early.
-func (s *sqlStore) Use() Usage { return s.room.Use() }
+// CurrentUsage returns the size of history, its limit and the number of rows removed early.
+func (s *sqlStore) CurrentUsage() Usage { return s.room.Use() }
 
 // Record writes a batch and its journal positions in one transaction.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
-	if err := s.room.makeRoom(ctx); err != nil {
+	if err := s.room.enforceSizeLimit(ctx); err != nil {
 		return err
 	}
 	var recorded int64
@@ -153,7 +153,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		s.recorded = nil // the transaction may have been committed
 		return fmt.Errorf("record a batch of changes in history: %w", err)
 	}
-	s.noteTransaction(recorded)
+	s.rememberTransaction(recorded)
 	s.room.written += batchBytes(&b)
 	if s.recorded != nil {
 		maps.Copy(s.recorded, b.Places)
@@ -165,11 +165,11 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 // table history_places.
 type partitionPosition struct {
 	partition model.Partition
-	place     Place
+	place     ChangePosition
 }
 
 // sortedPositions converts a map of journal positions to rows, sorted by partition.
-func sortedPositions(of map[model.Partition]Place) []partitionPosition {
+func sortedPositions(of map[model.Partition]ChangePosition) []partitionPosition {
 	list := make([]partitionPosition, 0, len(of))
 	for _, p := range slices.Sorted(maps.Keys(of)) {
 		list = append(list, partitionPosition{p, of[p]})
@@ -179,21 +179,21 @@ func sortedPositions(of map[model.Partition]Place) []partitionPosition {
 
 const selectPlaces = `SELECT partition_no, log, number, idx FROM `
 
-// Places returns, for each partition, up to which journal position history is complete.
-func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
+// Positions returns, for each partition, up to which journal position history is complete.
+func (s *sqlStore) Positions(ctx context.Context) (map[model.Partition]ChangePosition, error) {
 	list, err := sqldb.List(ctx, s.db, "places", scanPosition, selectPlaces+`history_places`)
 	return positionMap(list), err
 }
 
-// PipelinePlaces returns, for each partition, up to which journal position pipelines have handled events.
-func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
+// PipelinePositions returns, for each partition, up to which journal position pipelines have handled events.
+func (s *sqlStore) PipelinePositions(ctx context.Context) (map[model.Partition]ChangePosition, error) {
 	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPosition, selectPlaces+`history_pipeline_places`)
 	return positionMap(list), err
 }
 
 // positionMap returns the journal positions in rows of the database, by partition.
-func positionMap(list []partitionPosition) map[model.Partition]Place {
-	out := make(map[model.Partition]Place, len(list))
+func positionMap(list []partitionPosition) map[model.Partition]ChangePosition {
+	out := make(map[model.Partition]ChangePosition, len(list))
 	for _, p := range list {
 		out[p.partition] = p.place
 	}
@@ -228,8 +228,8 @@ func (l *storeIdentity) countTransaction(ctx context.Context, tx *sqldb.Tx, reco
 	return tx.QueryRow(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`).Scan(recorded)
 }
 
-// noteTransaction remembers the number of the newest committed transaction.
-func (l *storeIdentity) noteTransaction(recorded int64) {
+// rememberTransaction remembers the number of the newest committed transaction.
+func (l *storeIdentity) rememberTransaction(recorded int64) {
 	for last := l.transactions.Load(); last < uint64(recorded) && !l.transactions.CompareAndSwap(last, uint64(recorded)); {
 		last = l.transactions.Load()
 	}
@@ -312,7 +312,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	return err
 }
 
-// prepareInsert prepares the INSERT statement of one table, unless an earlier one failed.
+// prepareInsert prepares the INSERT statement of one table, unless an earlier preparation failed.
 func prepareInsert[T any](ctx context.Context, db *sqldb.DB, failed *error, into, onConflict string, row func(args []any, item *T) []any) *sqldb.Inserter[T] {
 	if *failed != nil {
 		return nil
@@ -389,7 +389,7 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 			{&s.messages, `e.ended < ? ORDER BY e.id`},
 			{&s.problems.segments, `e.closed < ?`},
 		} {
-			found, err := tx.Query(ctx, old.sql(selectRemovable+`{removable} AND `+old.ended+` LIMIT ?`), sqldb.Nanos(before), n)
+			found, err := tx.Query(ctx, old.expandNames(selectRemovable+`{removable} AND `+old.ended+` LIMIT ?`), sqldb.Nanos(before), n)
 			rows, err := sqldb.Collect(found, err, scanRemovable)
 			if err != nil {
 				return err
@@ -411,8 +411,8 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 	return removed, nil
 }
 
-// deliveryProblem is a further problem in a message that reports several problems. It is a row of the table
-// history_delivery_problems.
+// deliveryProblem is an additional problem of a delivery that reports several problems. It is a row of the
+// table history_delivery_problems.
 type deliveryProblem struct{ key, problem string }
 
 // encodedEscalation is an escalation as JSON, for a row of the table history_escalations.
@@ -468,8 +468,8 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 	return s.deliveryProblems.Insert(ctx, tx, also)
 }
 
-// AlsoProblems returns the ids of the other problems that a message to a handler includes.
-func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
+// LinkedProblems returns the ids of the additional problems that one delivery reports.
+func (s *sqlStore) LinkedProblems(ctx context.Context, key string) ([]string, error) {
 	return sqldb.List(ctx, s.db, "the problems of a delivery", sqldb.ScanColumn[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }
 

@@ -16,10 +16,10 @@ import (
 type Store interface {
 	// Record writes a batch and its places in one transaction. Recording the same batch again changes nothing.
 	Record(ctx context.Context, b Batch) error
-	// Places returns for each partition the place of its last recorded transition.
-	Places(ctx context.Context) (map[model.Partition]Place, error)
-	// PipelinePlaces returns for each partition the place of the last event that pipelines have evaluated.
-	PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error)
+	// Positions returns for each partition the place of its last recorded transition.
+	Positions(ctx context.Context) (map[model.Partition]ChangePosition, error)
+	// PipelinePositions returns for each partition the place of the last event that pipelines have evaluated.
+	PipelinePositions(ctx context.Context) (map[model.Partition]ChangePosition, error)
 
 	// Identity returns the random number that the store got at its creation, and Recorded the number of transactions
 	// that changed messages to handlers.
@@ -44,7 +44,7 @@ type Store interface {
 	// Entries lists changes, newest first.
 	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
 	// Marks lists the entries of the kinds Acknowledged and FlappingStarted, newest first.
-	Marks(ctx context.Context, q EntryQuery) ([]Entry, error)
+	FlappingAndAcknowledgements(ctx context.Context, q EntryQuery) ([]Entry, error)
 	// Oldest returns the time of the oldest entry or problem; zero: there is neither.
 	Oldest(ctx context.Context) (time.Time, error)
 
@@ -73,14 +73,14 @@ type Store interface {
 	DeadLetters(ctx context.Context, handler HandlerRef, before int64, limit int) ([]Delivery, error)
 	// Revive makes dead letters of a handler pending again, so that they are sent, oldest first.
 	Revive(ctx context.Context, handler HandlerRef, now time.Time, q ReplayQuery) (ReplayCounts, error)
-	// HandlersWithOpen lists the handlers that were notified of the opening of a problem that is still open.
-	HandlersWithOpen(ctx context.Context) ([]HandlerRef, error)
+	// HandlersOfOpenProblems lists the handlers that were notified of the opening of a problem that is still open.
+	HandlersOfOpenProblems(ctx context.Context) ([]HandlerRef, error)
 	// OpenDeliveries lists the delivered openings of open problems for a handler, sorted by id, from behind an id.
 	OpenDeliveries(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
 	// Deliveries lists the deliveries of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
 	// AlsoProblems lists the ids of the further problems that a delivery reports.
-	AlsoProblems(ctx context.Context, key string) ([]string, error)
+	LinkedProblems(ctx context.Context, key string) ([]string, error)
 	// Messages lists deliveries that ended, newest first.
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
 
@@ -90,32 +90,34 @@ type Store interface {
 	// Clean removes rows that ended before a time, at most limit of each kind, and returns how many. The
 	// rows of open problems stay.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
-	// Use returns the size of history, its bound, and the rows that were removed for lack of room.
-	Use() Usage
+	// CurrentUsage returns the size of history, its bound, and the rows that were removed for lack of room.
+	CurrentUsage() Usage
 	// Trouble returns the reason why the database did not answer the last request; nil: the database did.
 	Trouble() error
 	// Close closes the database.
 	Close() error
 }
 
-// Place is the position of one change of an event in the journal. It has a commit position and an index within the
-// commit.
-type Place struct {
+// ChangePosition is the position of one change of an event in the journal. It has a commit position and an
+// index within the commit.
+type ChangePosition struct {
 	At    journal.Position
 	Index uint32
 }
 
-// Reached reports whether a journal position is not after the recorded place, so that its change is recorded.
-func (p Place) Reached(at journal.Position, index uint32) bool {
+// Includes reports whether a journal position is not after the recorded position, so that its change is
+// recorded.
+func (p ChangePosition) Includes(at journal.Position, index uint32) bool {
 	if at.Log != p.At.Log {
 		return false // positions of another incarnation of the journal do not compare
 	}
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Translate converts a place in the journal before a restore to a place in the present journal. shared maps a position
-// of an earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
-func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
+// Translate converts a position from before a journal restore to a position in the present journal. shared maps
+// a position of an earlier incarnation to the last position that both incarnations have; nil: there was no
+// earlier one.
+func (p ChangePosition) Translate(shared func(journal.Position) journal.Position) ChangePosition {
 	if shared == nil {
 		return p
 	}
@@ -133,11 +135,11 @@ type Batch struct {
 	Opened         []Problem
 	Closed         []Problem // complete, because the row of the opening may have been deleted
 	Deliveries     []Delivery
-	Places         map[model.Partition]Place
-	PipelinePlaces map[model.Partition]Place // last events that pipelines have evaluated
-	Escalations    []Escalation              // to replace as a whole
-	Finished       []EscalationKey           // deleted
-	Rates          []RouteRate               // to replace as a whole
+	Places         map[model.Partition]ChangePosition
+	PipelinePlaces map[model.Partition]ChangePosition // last events that pipelines have evaluated
+	Escalations    []Escalation                       // to replace as a whole
+	Finished       []EscalationKey                    // deleted
+	Rates          []RouteRate                        // to replace as a whole
 }
 
 // RouteRate counts the messages that a route has sent in the current time span of its rate limit.
@@ -226,7 +228,7 @@ type Entry struct {
 	Count      uint64          `json:"count,omitempty"` // results lost
 	Expired    bool            `json:"expired,omitempty"`
 	Partition  model.Partition `json:"-"`
-	Place      Place           `json:"-"`
+	Place      ChangePosition  `json:"-"`
 	ID         int64           `json:"-"` // assigned by the store, ascending
 }
 
@@ -284,8 +286,8 @@ type Delivery struct {
 	Replayed  time.Time     `json:"replayed,omitzero"` // when a person replayed it
 }
 
-// Since returns when the attempts of a delivery began, at its creation or its replay.
-func (d *Delivery) Since() time.Time {
+// AttemptsStart returns when the attempts of a delivery began, at its creation or its replay.
+func (d *Delivery) AttemptsStart() time.Time {
 	if d.Replayed.After(d.Created) {
 		return d.Replayed
 	}

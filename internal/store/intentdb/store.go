@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// sqlStore implements intent.Store on SQLite and PostgreSQL. Both compare names byte by byte.
+// sqlStore implements intent.Store, the store of declared resources, on SQLite and PostgreSQL. Both compare
+// names byte by byte.
 type sqlStore struct {
 	db       *sqldb.DB
 	kinds    *kind.Registry
@@ -60,7 +61,8 @@ const singleRows = `
 	INSERT INTO intent_revision (one, revision) SELECT 1, COALESCE(MAX(revision), 0) FROM intent_rows WHERE true ON CONFLICT DO NOTHING;
 	INSERT INTO intent_life (one, identity, incarnation, skipped) VALUES (1, 0, '', 0) ON CONFLICT DO NOTHING`
 
-// Open opens the intent store at dsn (see sqldb.Open) and creates its schema. kinds are the kinds of its resources; now gives the times of changes.
+// Open opens the intent store (declared resources) at dsn and creates its schema. kinds are the kinds of its
+// resources; now gives the times of changes.
 func Open(ctx context.Context, dsn string, kinds *kind.Registry, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
@@ -79,7 +81,7 @@ func Open(ctx context.Context, dsn string, kinds *kind.Registry, now func() time
 	return s, nil
 }
 
-// Repair makes a damaged intent store usable (sqldb.Repair).
+// Repair makes a damaged intent store (declared resources) usable, by sqldb.Repair.
 func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "intent", schema, singleRows)
 }
@@ -205,7 +207,7 @@ func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row
 		return row, false, nil
 	}
 	if err != nil {
-		return row, false, fmt.Errorf("read %s: %w", key, err)
+		return row, false, fmt.Errorf("read the row of %s from the intent store: %w", key, err)
 	}
 	row.Created = sqldb.FromNanos(created)
 	return row, true, nil
@@ -228,7 +230,7 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 	op := "create"
 	switch {
 	case (write.Body == nil || write.From != "") && !exists:
-		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", source)
+		return intent.Row{}, model.Errorf(model.NotFound, "the resource %s does not exist", source)
 	case write.From != "":
 		op = "rename"
 		occupant, occupied, err := w.read(ctx, key)
@@ -251,7 +253,7 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 		_, err = w.remove.ExecContext(ctx, source.Kind, source.Namespace, source.Name)
 	}
 	if err == nil && write.Body != nil {
-		err = execSummed(ctx, w.put, key.Kind, key.Namespace, key.Name, int64(row.ID), row.Revision,
+		err = execWithChecksum(ctx, w.put, key.Kind, key.Namespace, key.Name, int64(row.ID), row.Revision,
 			row.Created.UnixNano(), row.Updated.UnixNano(), write.Body)
 	}
 	if err != nil {
@@ -264,16 +266,16 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 	by := cmp.Or(write.By, &w.by)
 	change := []any{w.revision, int64(part), w.at.UnixNano(), by.User, by.Address, by.Message, by.Owner,
 		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1]}
-	_, err = w.change.ExecContext(ctx, append(change, by.Maker, sqldb.RowSum(change...))...)
+	_, err = w.change.ExecContext(ctx, append(change, by.Maker, sqldb.RowChecksum(change...))...)
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record the %s of %s in the list of changes: %w", op, key, err)
 	}
 	return row, nil
 }
 
-// execSummed executes an SQL statement with the values of a row and their checksum.
-func execSummed(ctx context.Context, stmt *sql.Stmt, values ...any) error {
-	_, err := stmt.ExecContext(ctx, append(values, sqldb.RowSum(values...))...)
+// execWithChecksum executes an SQL statement with the values of a row and their checksum.
+func execWithChecksum(ctx context.Context, stmt *sql.Stmt, values ...any) error {
+	_, err := stmt.ExecContext(ctx, append(values, sqldb.RowChecksum(values...))...)
 	return err
 }
 
@@ -283,7 +285,7 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 		return id, nil
 	}
 	sequence := key.Kind
-	if k, ok := w.kinds.Of(key.Kind); ok && k.Unit != 0 {
+	if k, ok := w.kinds.Lookup(key.Kind); ok && k.Unit != 0 {
 		sequence = "Check" // of all kinds of units: an id names one unit
 	}
 	last, known := w.ids[sequence]
@@ -330,7 +332,7 @@ func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) 
 	rows, err := sqldb.List(ctx, s.db, key.String(), scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
 		key.Kind, key.Namespace, key.Name)
 	if err == nil && len(rows) == 0 {
-		err = model.Errorf(model.NotFound, "%s does not exist", key)
+		err = model.Errorf(model.NotFound, "the resource %s does not exist", key)
 	}
 	if err != nil {
 		return intent.Row{}, err
@@ -365,19 +367,19 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 	w.AndEqual(`namespace`, q.Namespace)
 	sqldb.AndIn(w, `namespace`, q.Namespaces)
 	return sqldb.List(ctx, s.db, "rows of kind "+q.Kind, scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE `+w.SQL("")+
-		` ORDER BY namespace, name`+limit(q.Limit), w.Args...)
+		` ORDER BY namespace, name`+limitClause(q.Limit), w.Args...)
 }
 
-// limit returns the SQL LIMIT clause for n rows. It is empty for 0.
-func limit(n int) string {
+// limitClause returns the SQL LIMIT clause for n rows. It is empty for 0.
+func limitClause(n int) string {
 	if n <= 0 {
 		return ""
 	}
 	return fmt.Sprintf(` LIMIT %d`, n)
 }
 
-// changes returns entries of the record of changes that an SQL query selects. tail is the SQL from WHERE on. With
-// bodies it also reads the bodies before and after the change.
+// changes returns the recorded changes of resources that an SQL query selects. tail is the SQL from WHERE on.
+// With bodies it also reads the bodies before and after the change.
 func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args ...any) ([]intent.Change, error) {
 	columns := `NULL, NULL`
 	if bodies {
@@ -392,7 +394,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, maker, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
-// Changes returns the changes recorded after a given revision, but never only a part of a revision.
+// Changes returns the changes after a given revision, always with all changes of a returned revision.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -430,7 +432,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	if q.Revision > 0 {
 		w.And(`(revision < ? OR (revision = ? AND part < ?))`, q.Revision, q.Revision, q.Part)
 	}
-	return s.changes(ctx, q.Bodies, `WHERE `+w.SQL("")+` ORDER BY revision DESC, part DESC`+limit(q.Limit), w.Args...)
+	return s.changes(ctx, q.Bodies, `WHERE `+w.SQL("")+` ORDER BY revision DESC, part DESC`+limitClause(q.Limit), w.Args...)
 }
 
 // ForgetChanges deletes recorded changes older than a time, at most `limit` per call.
@@ -474,7 +476,7 @@ func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err err
 }
 
 // RecordIncarnation records the id of the present journal. It skips resource ids if the store may be an older copy.
-func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
+func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, seen intent.JournaledRevision) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var was string
@@ -483,7 +485,7 @@ func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, se
 			return err
 		}
 		gap := int64(intent.IDGap)
-		if was == "" && seen == (intent.KnownIntent{}) {
+		if was == "" && seen == (intent.JournaledRevision{}) {
 			gap = 0 // the first incarnation
 		}
 		if _, err := tx.Exec(ctx, `UPDATE intent_life SET incarnation = ?, skipped = ? WHERE one = 1`, now, max(skipped, seenID)+gap); err != nil {

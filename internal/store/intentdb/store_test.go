@@ -46,8 +46,9 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// TestUnitsOfFurtherKindsShareIDs registers another kind of resource, and expects ids from the same numbers as checks.
-func TestUnitsOfFurtherKindsShareIDs(t *testing.T) {
+// TestNewKindSharesIDsWithChecks registers another kind of resource, and expects its ids from the number
+// sequence of checks.
+func TestNewKindSharesIDsWithChecks(t *testing.T) {
 	kinds := kind.All().With(kind.Kind{Definition: kind.Definition[model.Spec]{KindInfo: model.KindInfo{Name: "Toy", Plural: "toys"}, Unit: 99}})
 	s := testenv.Value(intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kinds, time.Now))(t)
 	defer s.Close()
@@ -60,9 +61,9 @@ func TestUnitsOfFurtherKindsShareIDs(t *testing.T) {
 	}
 }
 
-// TestChangedRowsAreFound changes letters inside the database file, and expects Open to report the damage. Repair
+// TestManipulatedRowsAreDetected changes letters inside the database file, and expects Open to report the damage. Repair
 // omits and names just the changed rows. A faulty disk may do that.
-func TestChangedRowsAreFound(t *testing.T) {
+func TestManipulatedRowsAreDetected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	s := opener(t, path)()
 	for _, name := range []string{"first", "spoilt", "second", "rotten", "third"} {
@@ -95,9 +96,9 @@ func TestChangedRowsAreFound(t *testing.T) {
 	}
 }
 
-// TestPlannerAcrossRestarts restarts the planner on a real store, and expects compiled checks to keep their ids. An
+// TestRestartedPlannerKeepsCheckIDs restarts the planner on a real store, and expects compiled checks to keep their ids. An
 // edited check gets a new id.
-func TestPlannerAcrossRestarts(t *testing.T) {
+func TestRestartedPlannerKeepsCheckIDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
 		s, err := intentdb.Open(t.Context(), path, kind.All(), time.Now)
@@ -140,10 +141,10 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 	node := next()
 	commit("Check", "disk", disk("check_disk", &model.Targets{Groups: []string{"web"}}))
 	next()
-	first := p.Directory().For(node)
+	first := p.Directory().AssignmentOf(node)
 	commit("Check", "disk", disk("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
 	next()
-	second := p.Directory().For(node)
+	second := p.Directory().AssignmentOf(node)
 	if first.Definitions[0].ID == 0 || first.Definitions[0].ID == second.Definitions[0].ID || first.Definitions[0].Unit != second.Definitions[0].Unit {
 		t.Errorf("definitions %+v and %+v", first.Definitions[0], second.Definitions[0])
 	}
@@ -154,7 +155,7 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 
 	s, p = open()
 	defer s.Close()
-	if after := p.Directory().For(node); after.Hash != second.Hash || after.Generation.Less(second.Generation) {
+	if after := p.Directory().AssignmentOf(node); after.Hash != second.Hash || after.Generation.Less(second.Generation) {
 		t.Errorf("after a restart %+v, before %+v", after, second)
 	}
 	if old := p.Directory().Definition(first.Definitions[0].ID); old == nil || old.Hash != first.Definitions[0].Hash {
@@ -458,7 +459,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		s := open()
 		begin := func(incarnation uint64) {
 			t.Helper()
-			testenv.NoError(t, s.RecordIncarnation(ctx, incarnation, intent.KnownIntent{}))
+			testenv.NoError(t, s.RecordIncarnation(ctx, incarnation, intent.JournaledRevision{}))
 		}
 		begin(1 << 63) // the first incarnation: no ids to skip
 		commit(t, s, put("Check", "default", "a", `{}`, 0))
@@ -484,7 +485,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		if identity == 0 || s.LastID() != 0 {
 			t.Fatalf("identity %d, last id %d", identity, s.LastID())
 		}
-		testenv.NoError(t, s.RecordIncarnation(ctx, 7, intent.KnownIntent{Revision: 50, LastID: 4000}))
+		testenv.NoError(t, s.RecordIncarnation(ctx, 7, intent.JournaledRevision{Revision: 50, LastID: 4000}))
 		c := commit(t, s, put("Check", "default", "a", `{}`, 0))
 		if want := uint32(4000 + intent.IDGap); c.Rows[0].ID <= want || c.Revision != 51 || s.LastID() != c.Rows[0].ID {
 			t.Fatalf("id %d, want above %d; revision %d; last id %d", c.Rows[0].ID, want, c.Revision, s.LastID())

@@ -67,12 +67,12 @@ type db struct {
 	trends      *db                // hourly aggregates of values that are deleted; nil: none
 
 	mu   sync.Mutex
-	view *blockView
+	view *queriedBlocks
 }
 
-// blockView is the set of blocks on disk that queries read, with a count of running queries. The blocks are in
+// queriedBlocks is the set of blocks on disk that queries read, with a count of running queries. The blocks are in
 // ascending order of time.
-type blockView struct {
+type queriedBlocks struct {
 	blocks  []*tsdb.Block
 	readers sync.WaitGroup
 }
@@ -98,7 +98,7 @@ func Open(dir string, o Options) (Store, error) {
 	if err == nil {
 		life, end := context.WithCancel(context.Background())
 		s.end = end
-		s.compactor, err = tsdb.NewLeveledCompactor(life, nil, o.Logger, o.levels(), nil, nil)
+		s.compactor, err = tsdb.NewLeveledCompactor(life, nil, o.Logger, o.mergeLevels(), nil, nil)
 	}
 	if err == nil {
 		s.trends, err = openTrends(filepath.Join(dir, trendsFolder), o)
@@ -109,9 +109,9 @@ func Open(dir string, o Options) (Store, error) {
 	return s, nil
 }
 
-// levels returns how long a time range the merged blocks of each level cover, in ms. A range is at most a tenth of the
+// mergeLevels returns how long a time range the merged blocks of each level cover, in ms. A range is at most a tenth of the
 // retention, so that old values are deleted in small steps.
-func (o *Options) levels() []int64 {
+func (o *Options) mergeLevels() []int64 {
 	list := tsdb.ExponentialBlockRanges(o.Range.Milliseconds(), levels, levelStep)
 	return slices.DeleteFunc(list, func(width int64) bool {
 		return width > list[0] && o.Retention > 0 && width > o.Retention.Milliseconds()/10
@@ -126,8 +126,8 @@ func (s *db) headDir() string { return filepath.Join(s.dir, headFolder) }
 
 // openBlocks opens the blocks on disk. It renames those that cannot be read, so that the rest is served, and deletes
 // those that a merged one replaces. A block that the file system refuses to read is an error.
-func (s *db) openBlocks() (*blockView, error) {
-	v := &blockView{}
+func (s *db) openBlocks() (*queriedBlocks, error) {
+	v := &queriedBlocks{}
 	s.sealed.Store(math.MinInt64)
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return v, err
@@ -273,7 +273,7 @@ func (s *db) maintain() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil { // it may have been deleted
 		return err
 	}
-	oldest, newest, lates := s.times()
+	oldest, newest, lates := s.valueTimes()
 	wrote := false
 	for oldest != math.MaxInt64 && s.rangeEnd(oldest)+s.options.Range.Milliseconds()/2 <= newest {
 		start, end := s.rangeStart(oldest), s.rangeEnd(oldest)
@@ -282,21 +282,21 @@ func (s *db) maintain() error {
 			return err
 		}
 		wrote = true
-		oldest, _, _ = s.times()
+		oldest, _, _ = s.valueTimes()
 	}
 	if wrote || lates > maxLates {
-		if err := s.writeLate(); err != nil {
+		if err := s.writeLateValues(); err != nil {
 			return err
 		}
 	}
 	if err := s.merge(); err != nil {
 		return err
 	}
-	return s.retain(newest)
+	return s.enforceRetention(newest)
 }
 
-// times returns the times of the oldest and the newest value in memory. It also returns the number of late values.
-func (s *db) times() (oldest, newest int64, lates int) {
+// valueTimes returns the times of the oldest and the newest value in memory. It also returns the number of late values.
+func (s *db) valueTimes() (oldest, newest int64, lates int) {
 	oldest, newest = math.MaxInt64, math.MinInt64
 	for i := range s.partitions {
 		p := &s.partitions[i]
@@ -307,9 +307,9 @@ func (s *db) times() (oldest, newest int64, lates int) {
 	return oldest, newest, lates
 }
 
-// writeLate writes late values to blocks of their own if their time range is already on disk. The blocks are merged
+// writeLateValues writes late values to blocks of their own if their time range is already on disk. The blocks are merged
 // later.
-func (s *db) writeLate() error {
+func (s *db) writeLateValues() error {
 	starts := map[int64]bool{}
 	for i := range s.partitions {
 		p := &s.partitions[i]
@@ -343,7 +343,7 @@ func (s *db) writeBlock(start, end int64) error {
 		return err
 	}
 	for i := range s.partitions {
-		s.drop(&s.partitions[i], end, r.lateRead)
+		s.dropValues(&s.partitions[i], end, r.lateRead)
 	}
 	return s.removeFiles(end)
 }
@@ -361,7 +361,7 @@ func (s *db) replaceBlocks(old []*tsdb.Block, names []ulid.ULID) (err error) {
 	slices.SortStableFunc(blocks, func(a, b *tsdb.Block) int { return cmp.Compare(a.Meta().MinTime, b.Meta().MinTime) })
 	s.mu.Lock()
 	before := s.view
-	s.view = &blockView{blocks: blocks}
+	s.view = &queriedBlocks{blocks: blocks}
 	s.mu.Unlock()
 	before.readers.Wait()
 	for _, b := range old {
@@ -393,8 +393,8 @@ func (s *db) merge() error {
 	}
 }
 
-// retain deletes blocks older than the retention, and the oldest blocks above the size limit.
-func (s *db) retain(newest int64) error {
+// enforceRetention deletes blocks older than the retention, and the oldest blocks above the size limit.
+func (s *db) enforceRetention(newest int64) error {
 	size := int64(0)
 	var old []*tsdb.Block
 	blocks := slices.SortedFunc(slices.Values(s.view.blocks), func(a, b *tsdb.Block) int { return cmp.Compare(b.Meta().MaxTime, a.Meta().MaxTime) })
@@ -407,7 +407,7 @@ func (s *db) retain(newest int64) error {
 	if len(old) == 0 {
 		return nil
 	}
-	if err := s.keepTrends(old, newest); err != nil {
+	if err := s.writeTrends(old, newest); err != nil {
 		return err
 	}
 	return s.replaceBlocks(old, nil)
@@ -468,18 +468,18 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 		v.readers.Done()
 		return nil, err
 	}
-	return &viewQuerier{Querier: storage.NewMergeQuerier(list, nil, storage.ChainedSeriesMerge), view: v}, nil
+	return &protectedQuerier{Querier: storage.NewMergeQuerier(list, nil, storage.ChainedSeriesMerge), view: v}, nil
 }
 
-// viewQuerier is a querier whose blocks and chunks are not deleted before its end.
-type viewQuerier struct {
+// protectedQuerier is a querier that prevents the deletion of its blocks and chunks until Close.
+type protectedQuerier struct {
 	storage.Querier
-	view *blockView
+	view *queriedBlocks
 	once sync.Once
 }
 
 // Close closes the querier, so that old blocks and chunks may be deleted.
-func (q *viewQuerier) Close() error {
+func (q *protectedQuerier) Close() error {
 	defer q.once.Do(q.view.readers.Done)
 	return q.Querier.Close()
 }

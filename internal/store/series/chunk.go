@@ -6,9 +6,10 @@ import (
 	"math/bits"
 )
 
-// openChunk is the chunk that takes new values of a series, encoded like Prometheus' XORChunk. It keeps the state of
-// the encoder, which an XORChunk computes by decoding, and the last bits: so most appends do not touch the data, which
-// is a cache miss for one of a million series, and a chunk from a snapshot goes on at its last bit.
+// openChunk is the chunk to which new values of a series are appended, encoded like Prometheus' XORChunk. It
+// keeps the state of the encoder, which an XORChunk computes by decoding, and the last bits: so most appends do
+// not touch the data, which is a cache miss for one of a million series, and a chunk from a snapshot goes on at
+// its last bit.
 type openChunk struct {
 	last              int64  // time of the last value, ms
 	value             uint64 // bits of the last value
@@ -27,7 +28,7 @@ const (
 	maxDelta      = math.MaxUint32
 )
 
-// bytes returns a copy of the chunk in the form of XORChunk.
+// bytes returns a copy of the chunk in the encoding of Prometheus' XORChunk.
 func (c *openChunk) bytes() []byte { return c.appendTo(make([]byte, 0, c.size()+8)) }
 
 // size returns the length of the chunk in bytes.
@@ -116,7 +117,7 @@ func (c *openChunk) setData(data []byte, free uint8) {
 	}
 }
 
-// isSound reports whether the encoder state that a snapshot has for the chunk is possible.
-func (c *openChunk) isSound() bool {
+// isValid reports whether the chunk's encoder state from a snapshot is valid.
+func (c *openChunk) isValid() bool {
 	return len(c.data) > chunkHeader && c.count > 0 && c.count <= maxSamples && c.used < 64 && (c.leading == noWindow || c.leading < 32 && c.trailing < 64-c.leading)
 }

@@ -30,7 +30,7 @@ func appendPoints(list []point, chunk []byte, from, to int64) ([]point, error) {
 				r.at++
 				word <<= 1
 			default:
-				delta += r.readChange(word)
+				delta += r.readDeltaOfDelta(word)
 				word = r.peek()
 			}
 			v.ms += int64(delta)
@@ -91,9 +91,9 @@ func (r *bitReader) readBits(n uint) uint64 {
 	return word >> (64 - n)
 }
 
-// readChange reads by how much the time between two values differs from the time before. Word has its first bits, the
-// first one is 1.
-func (r *bitReader) readChange(word uint64) uint64 {
+// readDeltaOfDelta reads the change of the time difference between two successive values. Word has its first
+// bits, the first one is 1.
+func (r *bitReader) readDeltaOfDelta(word uint64) uint64 {
 	var size uint
 	switch word >> 60 {
 	case 0b1000, 0b1001, 0b1010, 0b1011:

@@ -92,7 +92,7 @@ func FuzzOpenChunk(f *testing.F) {
 				t.Fatalf("value %d: %x, want %x", got.count, got.bytes(), want.Bytes())
 			}
 			d := shard.NewDecoder(got.encode(nil))
-			again := decodeOpen(d)
+			again := decodeOpenChunk(d)
 			if d.Err() != nil || len(d.Rest()) > 0 || !bytes.Equal(again.bytes(), got.bytes()) {
 				t.Fatalf("decoded %+v, %v, want %+v", again, d.Err(), got)
 			}

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// engines returns a function for each implementation of Store that opens a store in a folder. The function finds the
-// values of an earlier store.
-func engines() map[string]func(t *testing.T, dir string, o Options) Store {
+// storeOpeners returns one function per implementation of Store, which opens a store in a folder. The function
+// finds the values of an earlier store.
+func storeOpeners() map[string]func(t *testing.T, dir string, o Options) Store {
 	disks := map[string]*memoryStoreValues{}
 	return map[string]func(*testing.T, string, Options) Store{
 		"head": func(t *testing.T, dir string, o Options) Store {
@@ -36,9 +36,9 @@ func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	}
 }
 
-// conform runs a test on the real store and on the simple store in memory.
-func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
-	for name, open := range engines() {
+// runOnEachStore runs a test on the real store and on the simple store in memory.
+func runOnEachStore(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
+	for name, open := range storeOpeners() {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			test(t, func(o Options) Store { return open(t, dir, o) })
@@ -48,7 +48,7 @@ func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
 
 // TestConformKeepsValues stores ordered, late and extreme values, and expects each value, also after Close and Open.
 func TestConformKeepsValues(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
 		var ref Series
 		values := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64, math.MaxFloat64, 1.0 / 3}
@@ -59,10 +59,10 @@ func TestConformKeepsValues(t *testing.T) {
 		}
 		add(t, s, &ref, load, 1500e6, 7) // late
 		points = append(points[:2], append([]point{{1500, 7}}, points[2:]...)...)
-		want(t, s, points...)
+		expectValues(t, s, points...)
 		s = restart(t, s, func() Store { return open(Options{LateWindow: time.Hour}) })
 		defer s.Close()
-		want(t, s, points...)
+		expectValues(t, s, points...)
 		got := read(t, s)[load.String()]
 		if !math.Signbit(got[1].value) {
 			t.Error("minus zero became zero")
@@ -73,7 +73,7 @@ func TestConformKeepsValues(t *testing.T) {
 // TestConformInsertKeepsOneValuePerTime inserts values at times that already have a value, and expects the first value
 // to stay. Some values are late. Staleness markers count as values.
 func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
 		marker := math.Float64frombits(value.StaleNaN)
 		buffer := labels.NewScratchBuilder(1)
@@ -100,7 +100,7 @@ func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
 
 // TestConformKeepsNaN stores NaN and expects to read NaN.
 func TestConformKeepsNaN(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
 		defer s.Close()
 		add(t, s, &Series{}, load, 0, math.NaN())
@@ -113,21 +113,21 @@ func TestConformKeepsNaN(t *testing.T) {
 // TestConformRoundsLargeIntegers stores integers above 2^53, and expects each to be rounded to the nearest float64.
 // Triggers see the whole number.
 func TestConformRoundsLargeIntegers(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
 		defer s.Close()
 		var ref Series
 		for i, n := range []uint64{1 << 53, 1<<53 + 1, 1<<53 + 2, math.MaxUint64} {
 			add(t, s, &ref, load, int64(i)*1e9, float64(n))
 		}
-		want(t, s, point{0, 1 << 53}, point{1000, 1 << 53}, point{2000, 1<<53 + 2}, point{3000, 1 << 64})
+		expectValues(t, s, point{0, 1 << 53}, point{1000, 1 << 53}, point{2000, 1<<53 + 2}, point{3000, 1 << 64})
 	})
 }
 
 // TestConformMovesWithinMillisecond stores several values in one millisecond, and expects all but the first to get
 // later times. Each moves by 1 ms and is counted, also across commits.
 func TestConformMovesWithinMillisecond(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
 		defer s.Close()
 		var ref Series
@@ -137,7 +137,7 @@ func TestConformMovesWithinMillisecond(t *testing.T) {
 		add(t, s, &ref, load, 300, 4)
 		add(t, s, &ref, load, 2e6, 5) // its millisecond is taken by a moved value
 		add(t, s, &ref, load, 9e6, 6)
-		want(t, s, point{0, 1}, point{1, 2}, point{2, 2}, point{3, 4}, point{4, 5}, point{9, 6})
+		expectValues(t, s, point{0, 1}, point{1, 2}, point{2, 2}, point{3, 4}, point{4, 5}, point{9, 6})
 		if c := s.Counts(); c != (Counts{Values: 6, Moved: 4}) {
 			t.Errorf("counts %+v", c)
 		}
@@ -147,7 +147,7 @@ func TestConformMovesWithinMillisecond(t *testing.T) {
 // TestConformMovesLateValues stores late values at the times of existing values, and expects slightly later times for
 // each. The existing values are in open and full chunks.
 func TestConformMovesLateValues(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
 		defer s.Close()
 		var ref Series
@@ -163,14 +163,14 @@ func TestConformMovesLateValues(t *testing.T) {
 		}
 		points = slices.Concat(points[:4], []point{{3001, 9}, {3002, 9}}, points[4:maxSamples/2-4], []point{{points[maxSamples/2-5].ms + 1, 7}, {points[maxSamples/2-5].ms + 2, 8}},
 			points[maxSamples/2-4:2*maxSamples-5], []point{{points[2*maxSamples-6].ms + 1, 7}, {points[2*maxSamples-6].ms + 2, 8}}, points[2*maxSamples-5:])
-		want(t, s, points...)
+		expectValues(t, s, points...)
 	})
 }
 
-// TestConformMovesBehindLateValue stores late values with equal times, and expects each to get the next free time.
+// TestConformMovesEqualLateValues stores late values with equal times, and expects each to get the next free time.
 // Batches after a stall of the server have such times.
-func TestConformMovesBehindLateValue(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+func TestConformMovesEqualLateValues(t *testing.T) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
 		defer func() { s.Close() }()
 		var ref Series
@@ -178,18 +178,18 @@ func TestConformMovesBehindLateValue(t *testing.T) {
 			add(t, s, &ref, load, ms*1e6, float64(i))
 		}
 		points := []point{{9, 1}, {10, 0}, {11, 2}, {12, 3}, {13, 4}, {14, 5}}
-		want(t, s, points...)
+		expectValues(t, s, points...)
 		s = restart(t, s, func() Store { return open(Options{LateWindow: time.Hour}) })
 		ref = Series{}
 		add(t, s, &ref, load, 10e6, 6)
-		want(t, s, append(points, point{15, 6})...)
+		expectValues(t, s, append(points, point{15, 6})...)
 	})
 }
 
 // TestConformRefusesOldValues stores a too old value, and expects the store to refuse and count the value. All other
 // values are stored.
 func TestConformRefusesOldValues(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: 2 * time.Hour})
 		defer s.Close()
 		var ref Series
@@ -197,16 +197,17 @@ func TestConformRefusesOldValues(t *testing.T) {
 		add(t, s, &ref, load, -int64(3*time.Hour), 2)
 		add(t, s, &ref, load, -int64(time.Hour), 3)
 		add(t, s, &ref, load, 5e6, 4)
-		want(t, s, point{-3_600_000, 3}, point{0, 1}, point{5, 4})
+		expectValues(t, s, point{-3_600_000, 3}, point{0, 1}, point{5, 4})
 		if c := s.Counts(); c != (Counts{Values: 3, Late: 1}) {
 			t.Errorf("counts %+v", c)
 		}
 	})
 }
 
-// TestConformBoundsNamespaces limits a namespace to two series, and expects a refusal and a count for the third.
-func TestConformBoundsNamespaces(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+// TestConformLimitsSeriesOfNamespace limits a namespace to two series, and expects the third series to be
+// refused and counted.
+func TestConformLimitsSeriesOfNamespace(t *testing.T) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: 2})
 		defer s.Close()
 		for i, l := range []labels.Labels{load, Labels("a", "n", "default", "t"), Labels("b", "n", "default", "t"), Labels("b", "n", "other", "t")} {
@@ -218,10 +219,11 @@ func TestConformBoundsNamespaces(t *testing.T) {
 	})
 }
 
-// TestConformBoundsOfChecks limits a check on a node to two numbers and the namespace to four series. It expects a third number to be
-// refused, thresholds to take the rest, and values to get series in their place: then the thresholds get no values.
-func TestConformBoundsOfChecks(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+// TestConformLimitsSeriesOfCheck limits the series of a check and its namespace, and expects refusals above the
+// limits. It expects a third number to be refused, thresholds to take the rest, and values to get series in
+// their place: then the thresholds get no values.
+func TestConformLimitsSeriesOfCheck(t *testing.T) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: 4, MaxCheckSeries: 2})
 		defer s.Close()
 		of := func(metric, item, node string) labels.Labels {
@@ -246,10 +248,11 @@ func TestConformBoundsOfChecks(t *testing.T) {
 	})
 }
 
-// TestConformRecordedSeries limits a namespace with series of recording rules. They have the labels of a number in check results. A
-// rule's series is neither a number of the check nor a bound: values of others take nothing from it.
-func TestConformRecordedSeries(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+// TestConformRecordingRulesDoNotUseCheckLimit stores series of recording rules, and expects the check's series
+// limit to ignore the rules. They have the labels of a number in check results. A rule's series is neither a
+// number of the check nor a bound: values of others take nothing from it.
+func TestConformRecordingRulesDoNotUseCheckLimit(t *testing.T) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: 4, MaxCheckSeries: 1})
 		defer s.Close()
 		of := func(metric, item string) labels.Labels {
@@ -272,7 +275,7 @@ func TestConformRecordedSeries(t *testing.T) {
 
 // TestConformRetention expects values older than the retention to be deleted, and younger values to stay.
 func TestConformRetention(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{Retention: 12 * time.Hour, LateWindow: time.Hour})
 		defer s.Close()
 		var ref Series
@@ -292,7 +295,7 @@ func TestConformRetention(t *testing.T) {
 // written, and the stores are reopened.
 func TestConformRandom(t *testing.T) {
 	names := []labels.Labels{load, Labels("a", "web-1", "default", "linux"), Labels("a", "web-2", "other", "linux"), Labels("b[,x]", "web-2", "other", "linux")}
-	open := engines()
+	open := storeOpeners()
 	rapid.Check(t, func(r *rapid.T) {
 		o := Options{LateWindow: time.Hour, MaxSeries: 2, Range: 10 * time.Second}
 		type store struct {

@@ -122,13 +122,13 @@ func (m *memoryStore) find(key string, l labels.Labels) Outcome {
 			bounds++
 		default:
 			values++
-			if _, ok := CheckSeries(other); ok && other.Get(LabelCheck) == l.Get(LabelCheck) && other.Get(LabelNode) == l.Get(LabelNode) {
+			if _, ok := PerformanceDataKind(other); ok && other.Get(LabelCheck) == l.Get(LabelCheck) && other.Get(LabelNode) == l.Get(LabelNode) {
 				numbers++
 			}
 		}
 	}
 	missing, limit := m.disk.values[key] == nil, m.options.MaxSeries
-	_, number := CheckSeries(l)
+	_, number := PerformanceDataKind(l)
 	number = number && !isBound(l)
 	switch {
 	case limit > 0 && isBound(l) && (values+bounds > limit || missing && values+bounds == limit), limit > 0 && missing && values >= limit:

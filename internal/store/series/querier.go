@@ -119,7 +119,7 @@ type valueIterator struct {
 func (it *valueIterator) read(s *selectedSeries) {
 	r := s.reader
 	if r.newest && len(s.twins) == 1 {
-		if v, ok := s.twins[0].newestInOrder(); ok && v.ms <= r.to {
+		if v, ok := s.twins[0].newestWithoutLate(); ok && v.ms <= r.to {
 			if v.ms >= r.from {
 				it.points = append(it.points, v)
 			}

@@ -103,17 +103,17 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 	return got
 }
 
-// want fails the test unless a query returns exactly the wanted values of the series "load".
-func want(t *testing.T, s Store, points ...point) {
+// expectValues fails the test unless a query returns exactly the wanted values of the series "load".
+func expectValues(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
 		t.Errorf("%d values %v, want %d %v", len(got), got, len(points), points)
 	}
 }
 
-// fill appends one value per second to the test series "load", and returns the values. The seconds are from first to
-// last of a range.
-func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
+// appendValues appends one value per second to the test series "load", and returns the values. The seconds are
+// from first to last of a range.
+func appendValues(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		add(t, s, ref, load, int64(i)*1e9, float64(i))
@@ -131,9 +131,9 @@ func TestMetricName(t *testing.T) {
 	}
 }
 
-// TestKillReplaysBehindSnapshot kills the store after a snapshot, and expects a replay to store each later value once.
+// TestReplayAfterKillStoresValuesOnce kills the store after a snapshot, and expects a replay to store each later value once.
 // The kill comes before or after blocks were written.
-func TestKillReplaysBehindSnapshot(t *testing.T) {
+func TestReplayAfterKillStoresValuesOnce(t *testing.T) {
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
 	for _, block := range [...]int{-1, 700} { // the value behind which blocks are written
 		for _, saved := range [...]int{1, 450, 900} { // the value behind which the snapshot is saved
@@ -142,7 +142,7 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 			var ref Series
 			var body []byte
 			for i := range 1200 {
-				fill(t, s, &ref, i, i+1)
+				appendValues(t, s, &ref, i, i+1)
 				if i == saved {
 					body = snapshot(t, s)
 				}
@@ -156,12 +156,12 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 			testenv.NoError(t, s.Close())
 			s = open(t, killed, o)
 			restore(t, s, body)
-			points := fill(t, s, new(Series), saved+1, 1200)
+			points := appendValues(t, s, new(Series), saved+1, 1200)
 			points = append(filledValues(0, saved+1), points...)
-			want(t, s, points...)
-			fill(t, s, new(Series), 1200, 1800)
+			expectValues(t, s, points...)
+			appendValues(t, s, new(Series), 1200, 1800)
 			maintain(t, s)
-			want(t, s, filledValues(0, 1800)...)
+			expectValues(t, s, filledValues(0, 1800)...)
 			if files, _ := filepath.Glob(filepath.Join(killed, headFolder, "*")); len(files) > 2 {
 				t.Errorf("files of the head stay: %v", files)
 			}
@@ -170,7 +170,7 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 	}
 }
 
-// filledValues returns the values that fill appends for the same seconds.
+// filledValues returns the values that appendValues appends for the same seconds.
 func filledValues(from, to int) (points []point) {
 	for i := from; i < to; i++ {
 		points = append(points, point{int64(i) * 1000, float64(i)})
@@ -178,9 +178,9 @@ func filledValues(from, to int) (points []point) {
 	return points
 }
 
-// TestFullDisk fills the disk, and expects full chunks to stay in memory and in snapshots. They are written to their
+// TestFullDiskKeepsChunksInMemory fills the disk, and expects full chunks to stay in memory and in snapshots. They are written to their
 // file when space is free again.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskKeepsChunksInMemory(t *testing.T) {
 	for _, kind := range [...]faultfs.Kind{faultfs.Create, faultfs.Write, faultfs.Mkdir} {
 		fs := faultfs.New(disk.OS{})
 		dir := t.TempDir()
@@ -188,19 +188,19 @@ func TestFullDisk(t *testing.T) {
 		s := open(t, dir, o)
 		var ref Series
 		fs.Fail(kind, syscall.ENOSPC)
-		points := fill(t, s, &ref, 0, 500)
+		points := appendValues(t, s, &ref, 0, 500)
 		body := snapshot(t, s)
 		if err := s.Trouble(); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: trouble %v", kind, err)
 		}
-		want(t, s, points...)
+		expectValues(t, s, points...)
 		testenv.NoError(t, s.Close())
 		s = open(t, dir, o) // from the snapshot alone
 		restore(t, s, body)
-		want(t, s, points...)
+		expectValues(t, s, points...)
 
 		fs.Fail(kind, nil)
-		points = append(points, fill(t, s, new(Series), 500, 600)...)
+		points = append(points, appendValues(t, s, new(Series), 500, 600)...)
 		body = snapshot(t, s)
 		testenv.NoError(t, s.Trouble())
 		if len(s.partitions[0].series[0].full) > 0 {
@@ -209,7 +209,7 @@ func TestFullDisk(t *testing.T) {
 		testenv.NoError(t, s.Close())
 		s = open(t, dir, o)
 		restore(t, s, body)
-		want(t, s, points...)
+		expectValues(t, s, points...)
 		testenv.NoError(t, s.Close())
 	}
 }
@@ -228,21 +228,21 @@ func (d *onePathFull) Create(path string) (disk.File, error) {
 	return d.OS.Create(path)
 }
 
-// TestOneFileIsNotWritten makes the write of one chunk file fail, and expects queries to return all values in order.
+// TestUnwrittenFileLosesNoValues makes the write of one chunk file fail, and expects queries to return all values in order.
 // The failing file is the older one. Queries of all and of some values are right, also from the snapshot and when
 // space is free again.
-func TestOneFileIsNotWritten(t *testing.T) {
+func TestUnwrittenFileLosesNoValues(t *testing.T) {
 	fs := &onePathFull{}
 	dir := t.TempDir()
 	o := Options{FS: fs, LateWindow: time.Hour, Range: 5 * time.Minute}
 	s := open(t, dir, o)
 	defer func() { testenv.NoError(t, s.Close()) }()
-	fs.path = s.fileAt(start).path()
+	fs.path = s.chunkFileAt(start).path()
 	var ref Series
-	points := fill(t, s, &ref, 0, 700)
+	points := appendValues(t, s, &ref, 0, 700)
 	expect := func(when string) {
 		t.Helper()
-		want(t, s, points...)
+		expectValues(t, s, points...)
 		q, err := s.Querier(start+100_000, start+650_000)
 		testenv.NoError(t, err)
 		defer q.Close()
@@ -276,7 +276,7 @@ func TestUnwrittenChunksAreBounded(t *testing.T) {
 	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
 	defer s.Close()
 	fs.Fail(faultfs.Create, syscall.ENOSPC)
-	fill(t, s, new(Series), 0, 500)
+	appendValues(t, s, new(Series), 0, 500)
 	snapshot(t, s)
 	s.partitions[0].unwritten = maxUnwritten + 1
 	if err := s.Sync(0); !errors.Is(err, syscall.ENOSPC) {
@@ -284,14 +284,14 @@ func TestUnwrittenChunksAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailedSync fails a sync, and expects all possibly lost chunks to be written again. Chunks of other partitions
+// TestFailedSyncRewritesChunks fails a sync, and expects all possibly lost chunks to be written again. Chunks of other partitions
 // are among them.
-func TestFailedSync(t *testing.T) {
+func TestFailedSyncRewritesChunks(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	dir := t.TempDir()
 	o := Options{FS: fs, LateWindow: time.Hour}
 	s := open(t, dir, o)
-	points := fill(t, s, new(Series), 0, 500)
+	points := appendValues(t, s, new(Series), 0, 500)
 	var other Series
 	for i := range 200 {
 		s.Append(1, &other, func() labels.Labels { return Labels("b", "web-2", "default", "linux") }, start*1e6+int64(i)*1e9, 1)
@@ -307,7 +307,7 @@ func TestFailedSync(t *testing.T) {
 		t.Error("a snapshot counts whose chunks may be lost")
 	}
 	// What the kernel dropped reads as zeros.
-	name := s.fileAt(start).path()
+	name := s.chunkFileAt(start).path()
 	info, err := os.Stat(name)
 	testenv.NoError(t, err)
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -322,7 +322,7 @@ func TestFailedSync(t *testing.T) {
 	s = open(t, dir, o)
 	defer s.Close()
 	restore(t, s, body)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 }
 
 // TestDeletedFolder deletes the folder of an open store, and expects new values to be stored without a restart. No
@@ -332,29 +332,29 @@ func TestDeletedFolder(t *testing.T) {
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
 	s := open(t, dir, o)
 	var ref Series
-	points := fill(t, s, &ref, 0, 200)
+	points := appendValues(t, s, &ref, 0, 200)
 	snapshot(t, s)
 	testenv.NoError(t, os.RemoveAll(dir))
-	points = append(points, fill(t, s, &ref, 200, 300)...)
+	points = append(points, appendValues(t, s, &ref, 200, 300)...)
 	body := snapshot(t, s)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	testenv.NoError(t, s.Close())
 	s = open(t, dir, o)
 	defer func() { testenv.NoError(t, s.Close()) }()
 	restore(t, s, body)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 
 	testenv.NoError(t, os.RemoveAll(dir))
-	points = append(points, fill(t, s, new(Series), 300, 1000)...)
+	points = append(points, appendValues(t, s, new(Series), 300, 1000)...)
 	testenv.NoError(t, os.WriteFile(dir, nil, 0o600)) // no folder can be made
 	first, second := s.maintain(), s.maintain()
 	if first == nil || second == nil {
 		t.Error("blocks are written to a file")
 	}
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	testenv.NoError(t, os.Remove(dir))
 	maintain(t, s)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	if len(s.view.blocks) != 2 {
 		t.Errorf("%d blocks", len(s.view.blocks))
 	}
@@ -364,8 +364,8 @@ func TestDeletedFolder(t *testing.T) {
 func TestMissingFile(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	points := fill(t, s, new(Series), 0, 500)
-	inFile := int(firstLimit(load))
+	points := appendValues(t, s, new(Series), 0, 500)
+	inFile := int(firstChunkLimit(load))
 	for inFile+maxSamples < len(points) {
 		inFile += maxSamples
 	}
@@ -375,7 +375,7 @@ func TestMissingFile(t *testing.T) {
 	s = open(t, dir, Options{})
 	defer s.Close()
 	restore(t, s, body)
-	want(t, s, points[inFile:]...)
+	expectValues(t, s, points[inFile:]...)
 }
 
 // TestDamagedBlockIsSetAside opens a store with a damaged block, and expects a renamed block and all other values.
@@ -383,7 +383,7 @@ func TestDamagedBlockIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
 	s := open(t, dir, o)
-	fill(t, s, new(Series), 0, 1200)
+	appendValues(t, s, new(Series), 0, 1200)
 	maintain(t, s)
 	body := snapshot(t, s)
 	if len(s.view.blocks) < 2 {
@@ -412,19 +412,19 @@ func TestLateValuesOfWrittenRanges(t *testing.T) {
 	s := open(t, dir, o)
 	defer func() { testenv.NoError(t, s.Close()) }()
 	var ref Series
-	points := fill(t, s, &ref, 0, 1000)
+	points := appendValues(t, s, &ref, 0, 1000)
 	maintain(t, s)
 	for _, i := range []int{100, 400, 400, 950} {
 		add(t, s, &ref, load, int64(i)*1e9+500e6, 0.5)
 	}
 	points = append(points, point{100_500, 0.5}, point{400_500, 0.5}, point{400_501, 0.5}, point{950_500, 0.5})
 	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
-	want(t, s, points...)
-	points = append(points, fill(t, s, new(Series), 1000, 1500)...)
+	expectValues(t, s, points...)
+	points = append(points, appendValues(t, s, new(Series), 1000, 1500)...)
 	maintain(t, s)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	for _, of := range s.partitions[0].late {
 		t.Errorf("late values stay in memory: %v", of)
 	}
@@ -438,13 +438,13 @@ func TestLateValuesOfWrittenRanges(t *testing.T) {
 	}
 }
 
-// TestSeriesLeaveHead expects a series without recent values to leave the memory, and to return with its next value.
+// TestInactiveSeriesLeaveMemory expects a series without recent values to leave the memory, and to return with its next value.
 // The reference stays the same.
-func TestSeriesLeaveHead(t *testing.T) {
+func TestInactiveSeriesLeaveMemory(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxSeries: 2})
 	defer s.Close()
 	var ref, other Series
-	fill(t, s, &ref, 0, 10)
+	appendValues(t, s, &ref, 0, 10)
 	for i := range 2000 {
 		add(t, s, &other, Labels("b", "web-1", "default", "linux"), int64(i)*1e9, 1)
 	}
@@ -452,12 +452,12 @@ func TestSeriesLeaveHead(t *testing.T) {
 	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || len(s.index.byHash) != 1 || s.index.namespaces["default"] != (seriesCount{values: 1}) {
 		t.Errorf("%d series in the head", n)
 	}
-	want(t, s, append(filledValues(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
+	expectValues(t, s, append(filledValues(0, 10), appendValues(t, s, &ref, 2000, 2010)...)...)
 }
 
-// TestQueriesMeanwhile queries during appends, snapshots and block writes, and expects all values so far from every
-// query.
-func TestQueriesMeanwhile(t *testing.T) {
+// TestQueriesDuringWrites queries during appends, snapshots and block writes, and expects every query to find
+// all earlier values.
+func TestQueriesDuringWrites(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour})
 	defer s.Close()
 	var appended atomic.Int64
@@ -466,7 +466,7 @@ func TestQueriesMeanwhile(t *testing.T) {
 		defer close(done)
 		var ref Series
 		for i := range 2500 {
-			fill(t, s, &ref, i, i+1)
+			appendValues(t, s, &ref, i, i+1)
 			if appended.Add(1); i%100 == 0 {
 				if s.Encode(0, nil); s.Sync(0) != nil {
 					t.Error("no sync")
@@ -492,32 +492,32 @@ func TestQueriesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTwins gives two partitions a series with the same labels, and expects queries to return one joined series. That
+// TestEqualSeriesOfPartitionsAreJoined gives two partitions a series with the same labels, and expects queries to return one joined series. That
 // happens when a node is deleted and created again.
-func TestTwins(t *testing.T) {
+func TestEqualSeriesOfPartitionsAreJoined(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Range: 5 * time.Minute, LateWindow: time.Hour})
 	defer s.Close()
-	points := fill(t, s, new(Series), 0, 200)
+	points := appendValues(t, s, new(Series), 0, 200)
 	var twin Series
 	for i := 200; i < 1000; i++ {
 		s.Append(9, &twin, func() labels.Labels { return load }, start*1e6+int64(i)*1e9, float64(i))
 		points = append(points, point{int64(i) * 1000, float64(i)})
 	}
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	maintain(t, s)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 0 {
 		t.Errorf("%d series in the index", n)
 	}
 }
 
-// TestOtherRange restores a snapshot after a change of the length of time ranges, and expects all values.
-func TestOtherRange(t *testing.T) {
+// TestChangedRangeLengthKeepsValues restores a snapshot after a change of the length of time ranges, and expects all values.
+func TestChangedRangeLengthKeepsValues(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
 	s := open(t, dir, o)
-	points := fill(t, s, new(Series), 0, 700)
+	points := appendValues(t, s, new(Series), 0, 700)
 	maintain(t, s)
 	body := snapshot(t, s)
 	testenv.NoError(t, s.Close())
@@ -525,10 +525,10 @@ func TestOtherRange(t *testing.T) {
 	s = open(t, dir, o)
 	defer s.Close()
 	restore(t, s, body)
-	want(t, s, points...)
-	points = append(points, fill(t, s, new(Series), 700, 2000)...)
+	expectValues(t, s, points...)
+	points = append(points, appendValues(t, s, new(Series), 700, 2000)...)
 	maintain(t, s)
-	want(t, s, points...)
+	expectValues(t, s, points...)
 }
 
 // TestRangeFileGolden compares a chunk file with golden bytes.
@@ -543,10 +543,10 @@ func TestHeadGolden(t *testing.T) {
 	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
 	defer s.Close()
 	var ref Series
-	fill(t, s, &ref, 0, 300)
+	appendValues(t, s, &ref, 0, 300)
 	snapshot(t, s)
 	fs.Fail(faultfs.Write, syscall.ENOSPC)
-	fill(t, s, &ref, 300, 400)
+	appendValues(t, s, &ref, 300, 400)
 	add(t, s, &ref, load, 5e8, 1)
 	testenv.Golden(t, "testdata/head.golden", s.Encode(0, nil))
 }
@@ -622,13 +622,13 @@ func TestDenseValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSizeLimit fills a store beyond the size limit of its blocks, and expects deleted old values. The newest values
-// stay.
+// TestSizeLimit fills a store beyond the size limit of its blocks, and expects old values to be deleted. The
+// newest values stay.
 func TestSizeLimit(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxBytes: 20 << 10})
 	defer s.Close()
 	var ref Series
-	points := fill(t, s, &ref, 0, 8*3600)
+	points := appendValues(t, s, &ref, 0, 8*3600)
 	testenv.NoError(t, s.Sync(0))
 	maintain(t, s)
 	maintain(t, s)
@@ -641,16 +641,16 @@ func TestSizeLimit(t *testing.T) {
 	}
 }
 
-// TestLateValuesBesideOldChunks stores a late value at the time of each stored value, and expects all values in order.
+// TestLateValuesAtUsedTimes stores a late value at the time of each stored value, and expects all values in order.
 // Each late value is directly after the value with its time. The order is random, over two time ranges.
-func TestLateValuesBesideOldChunks(t *testing.T) {
+func TestLateValuesAtUsedTimes(t *testing.T) {
 	const width, count = 300, 900 // s of a range; values
 	dir := t.TempDir()
 	o := Options{LateWindow: 24 * time.Hour, Range: width * time.Second}
 	s := open(t, dir, o)
 	defer func() { testenv.NoError(t, s.Close()) }()
 	var ref Series
-	points := fill(t, s, &ref, 0, count)
+	points := appendValues(t, s, &ref, 0, count)
 	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
 	ref = Series{}
 	wanted := slices.Clone(points)
@@ -659,26 +659,26 @@ func TestLateValuesBesideOldChunks(t *testing.T) {
 		wanted = append(wanted, point{int64(at)*1000 + 1, -1})
 	}
 	slices.SortFunc(wanted, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
-	want(t, s, wanted...)
+	expectValues(t, s, wanted...)
 	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
-	want(t, s, wanted...)
+	expectValues(t, s, wanted...)
 }
 
-// TestLateValueBesideChunkInFile stores a late value at the time of a value in a file, and expects two values. The
+// TestLateValueAtTimeInFile stores a late value at the time of a value in a file, and expects two values. The
 // store restarts.
-func TestLateValueBesideChunkInFile(t *testing.T) {
+func TestLateValueAtTimeInFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{LateWindow: time.Hour}
 	s := open(t, dir, o)
 	defer func() { testenv.NoError(t, s.Close()) }()
 	var ref Series
-	points := fill(t, s, &ref, 0, int(firstLimit(load))+10)
+	points := appendValues(t, s, &ref, 0, int(firstChunkLimit(load))+10)
 	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
 	ref = Series{}
-	late := int64(firstLimit(load)) - 5
+	late := int64(firstChunkLimit(load)) - 5
 	add(t, s, &ref, load, late*1e9, -1)
 	wanted := slices.Insert(points, int(late)+1, point{late*1000 + 1, -1})
-	want(t, s, wanted...)
+	expectValues(t, s, wanted...)
 	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
-	want(t, s, wanted...)
+	expectValues(t, s, wanted...)
 }

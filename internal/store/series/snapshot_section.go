@@ -23,7 +23,7 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 // Encode appends the recent values of a partition to a snapshot.
 func (s *db) Encode(id model.Partition, b []byte) []byte {
 	p := &s.partitions[id]
-	s.write(p)
+	s.writeChunks(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var files []*rangeFile
@@ -65,9 +65,9 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	if b = of.open.encode(b); of.open.count > 0 {
 		b = append(binary.AppendVarint(b, of.openMin), of.limit)
 	}
-	written := of.written()
+	written := of.writtenChunks()
 	for _, f := range files {
-		b = binary.AppendUvarint(b, uint64(of.tail(f, written)))
+		b = binary.AppendUvarint(b, uint64(of.newestOffset(f, written)))
 	}
 	waiting := of.full[len(written):]
 	b = binary.AppendUvarint(b, uint64(len(waiting)))
@@ -84,7 +84,7 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	return b
 }
 
-// encode appends a chunk that still takes values to a snapshot, with the state of its encoder.
+// encode appends the open chunk and the state of its encoder to a snapshot.
 func (c *openChunk) encode(b []byte) []byte {
 	if c.count == 0 {
 		return append(b, 0)
@@ -96,8 +96,8 @@ func (c *openChunk) encode(b []byte) []byte {
 	return append(b, -c.used%8, c.leading, c.trailing)
 }
 
-// decodeOpen reads from a snapshot the chunk that takes new values of a series.
-func decodeOpen(d Decoder) (c openChunk) {
+// decodeOpenChunk reads the open chunk of a series from a snapshot.
+func decodeOpenChunk(d Decoder) (c openChunk) {
 	data := d.Bytes()
 	if len(data) == 0 {
 		return c
@@ -111,7 +111,7 @@ func decodeOpen(d Decoder) (c openChunk) {
 		c.count = data[1]
 		c.setData(data, free)
 	}
-	if !c.isSound() {
+	if !c.isValid() {
 		d.Fail("open chunk of a series")
 		return openChunk{}
 	}
@@ -208,7 +208,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 		return
 	}
 	of.newestStored, of.moved = taken, uint16(moved)
-	open := decodeOpen(d)
+	open := decodeOpenChunk(d)
 	if open.count > 0 {
 		if of.openMin, of.limit = d.Int(), d.Byte(); of.limit == 0 || of.limit > maxSamples {
 			d.Fail("limit of an open chunk")
@@ -218,9 +218,9 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	for _, f := range d.files {
 		if offset := int64(d.Uint()); f != nil && offset != 0 {
 			if !d.sameRanges {
-				older = s.appendChain(older, f, offset)
+				older = s.appendSeriesChunks(older, f, offset)
 			} else {
-				of.saved = append(of.saved, savedTail{f, offset})
+				of.saved = append(of.saved, syncedChunk{f, offset})
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 			}
 		}
 		if of.open.count > 0 && len(points) >= maxSamples {
-			s.cut(of)
+			s.closeChunk(of)
 		}
 	}
 	switch sorted := slices.IsSortedFunc(late, func(a, b point) int { return cmp.Compare(a.ms, b.ms) }); {
@@ -268,7 +268,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 		p.late[of] = late
 		p.lates += len(late)
 	}
-	p.noteOldest(of)
+	p.updateOldest(of)
 }
 
 // decodeChunk reads a chunk from a snapshot. A chunk of length 0 gives none.
@@ -284,9 +284,9 @@ func decodeChunk(d Decoder) [][]byte {
 	return [][]byte{data}
 }
 
-// appendChain reads all chunks of one series from a file, and appends the chunks to a list. The oldest come first. The
-// file links them backwards.
-func (s *db) appendChain(list [][]byte, f *rangeFile, offset int64) [][]byte {
+// appendSeriesChunks reads all chunks of one series from a file, and appends the chunks to a list. The oldest
+// come first. The file links them backwards.
+func (s *db) appendSeriesChunks(list [][]byte, f *rangeFile, offset int64) [][]byte {
 	from := len(list)
 	for offset != 0 {
 		r, _, err := f.read(offset, make([]byte, firstRead))

@@ -63,8 +63,8 @@ type Decoder interface {
 	Err() error
 }
 
-// Series is a writer's handle for a series, which saves the search by labels. The zero value is a new one, which
-// Append looks up by its labels.
+// Series is a writer's handle for a series, which caches the search by labels. The zero value is a new one,
+// which Append looks up by its labels.
 type Series struct{ of *headSeries }
 
 // Labels returns the labels of the series. Call it only after Append, because the zero value refers to no series yet.
@@ -141,10 +141,10 @@ func Labels(key, node, namespace, template string) labels.Labels {
 // BoundKinds are the kinds of bounds of a number in results of a check, in the order in which people read them.
 var BoundKinds = [...]string{"warning", "critical", "unknown", "min", "max"}
 
-// CheckSeries reports whether a series has a number in check results, or a bound of the number. A number has the
-// metric name of its item. A bound has this name and its kind, one of BoundKinds. The kind of a number is empty. Series of
-// recording rules may have the same labels, and are neither.
-func CheckSeries(l labels.Labels) (kind string, ok bool) {
+// PerformanceDataKind reports whether a series has performance data of a check, as value or as threshold. A
+// number has the metric name of its item. A bound has this name and its kind, one of BoundKinds. The kind of a
+// number is empty. Series of recording rules may have the same labels, and are neither.
+func PerformanceDataKind(l labels.Labels) (kind string, ok bool) {
 	item := l.Get(LabelItem)
 	if item == "" || l.Get(LabelCheck) == "" {
 		return "", false
@@ -157,9 +157,9 @@ func CheckSeries(l labels.Labels) (kind string, ok bool) {
 	return kind, ok && slices.Contains(BoundKinds[:], kind)
 }
 
-// isBound reports whether a series has a bound of a number in check results, such as a threshold.
+// isBound reports whether a series has a threshold or other bound from a check's performance data.
 func isBound(l labels.Labels) bool {
-	kind, ok := CheckSeries(l)
+	kind, ok := PerformanceDataKind(l)
 	return ok && kind != ""
 }
 

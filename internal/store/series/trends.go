@@ -44,9 +44,9 @@ func openTrends(dir string, o Options) (*db, error) {
 	return s.(*db), nil
 }
 
-// keepTrends computes hourly aggregates of blocks that are about to be deleted, and writes a block of aggregates.
+// writeTrends computes hourly aggregates of blocks that are about to be deleted, and writes a block of aggregates.
 // Without space on the disk they are lost, because the blocks must make room.
-func (s *db) keepTrends(old []*tsdb.Block, newest int64) error {
+func (s *db) writeTrends(old []*tsdb.Block, newest int64) error {
 	t := s.trends
 	if t == nil {
 		return nil
@@ -70,7 +70,7 @@ func (s *db) keepTrends(old []*tsdb.Block, newest int64) error {
 	if err := t.merge(); err != nil {
 		return err
 	}
-	return t.retain(newest)
+	return t.enforceRetention(newest)
 }
 
 // overlaps reports whether the store has a block with values between two times. The store may be nil.
@@ -176,14 +176,14 @@ func (x *trendIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilde
 	return err
 }
 
-// hourOf has the sum, count, maximum and minimum of one series over one hour.
-type hourOf struct {
+// hourAggregate has the sum, count, maximum and minimum of one series over one hour.
+type hourAggregate struct {
 	start                int64 // ms
 	sum, count, max, min float64
 }
 
 // aggregate computes sum, count, minimum and maximum of each hour from the chunks of one series. NaN is no value.
-func (x *trendIndex) aggregate() (hours []hourOf, err error) {
+func (x *trendIndex) aggregate() (hours []hourAggregate, err error) {
 	const hour = int64(time.Hour / time.Millisecond)
 	var it chunkenc.Iterator
 	for _, m := range x.metas {
@@ -199,7 +199,7 @@ func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 			}
 			start := ms - (ms%hour+hour)%hour
 			if n := len(hours); n == 0 || hours[n-1].start != start {
-				hours = append(hours, hourOf{start, 0, 0, v, v})
+				hours = append(hours, hourAggregate{start, 0, 0, v, v})
 			}
 			h := &hours[len(hours)-1]
 			h.sum, h.count, h.max, h.min = h.sum+v, h.count+1, max(h.max, v), min(h.min, v)

@@ -92,9 +92,9 @@ func TestHourlyTrends(t *testing.T) {
 	// A crash between the write of trends and the deletion leaves the block, and the next start writes the trends again.
 	b := s.view.blocks[0]
 	newest := s.view.blocks[len(s.view.blocks)-1].Meta().MaxTime
-	testenv.NoError(t, s.keepTrends(s.view.blocks[:1], newest))
+	testenv.NoError(t, s.writeTrends(s.view.blocks[:1], newest))
 	before := aggregate(t, s, "max")
-	testenv.NoError(t, s.keepTrends(s.view.blocks[:1], newest))
+	testenv.NoError(t, s.writeTrends(s.view.blocks[:1], newest))
 	if after := aggregate(t, s, "max"); !slices.Equal(before, after) {
 		t.Errorf("trends of %s twice: %v, before %v", b.Meta().ULID, after, before)
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// View returns the state of a partition that a snapshot saves. The shard of event states implements it.
-type View interface {
+// StateSource returns the state of a partition for its snapshot. The shard of event states implements it.
+type StateSource interface {
 	// Snapshot appends the state of a partition to dst, and returns the journal position of that state.
 	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
 	// Revision is the intent revision in force.
 	Revision() int64
 }
 
-// Cycle saves the snapshots of all partitions one after the other, evenly spread over a period.
-type Cycle struct {
+// PeriodicSaver saves the snapshots of all partitions one after the other, evenly spread over a period.
+type PeriodicSaver struct {
 	Store *Store
-	View  View
+	View  StateSource
 	// Gates are the conditions for a snapshot to get its final name: Cycle waits for each of them, in this
 	// order. Each reducer of the view has one gate.
 	Gates []Gate
@@ -44,8 +44,8 @@ type Cycle struct {
 	body, file []byte // buffers for one partition, reused
 }
 
-// Gate makes a snapshot wait until a consumer of the journal (reducer) has recorded its effects. The effects are those
-// of the journal up to the snapshot's position. Then the file gets its final name.
+// Gate delays a snapshot until a reducer (consumer of the journal) has stored the effects of earlier records.
+// The effects are those of the journal up to the snapshot's position. Then the file gets its final name.
 type Gate struct {
 	Reducer string
 	// Wait returns ErrSkip to discard the snapshot instead of waiting for it.
@@ -64,7 +64,7 @@ const (
 )
 
 // saveInterval returns the time between the snapshots of two successive partitions.
-func (c *Cycle) saveInterval() time.Duration {
+func (c *PeriodicSaver) saveInterval() time.Duration {
 	period := c.Period
 	if period <= 0 {
 		period = time.Minute
@@ -82,7 +82,7 @@ const maxPending = model.Partitions / 2
 // Run saves the state of one partition after the other as snapshot files, until ctx ends. If a partition cannot be
 // saved, its last snapshots stay and the next cycle tries again. Run does not wait for reactions that are behind: a
 // cycle takes its period, or less under Pressure.
-func (c *Cycle) Run(ctx context.Context) error {
+func (c *PeriodicSaver) Run(ctx context.Context) error {
 	every := c.saveInterval()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -125,7 +125,7 @@ func (c *Cycle) Run(ctx context.Context) error {
 
 // SaveAll saves all partitions at once before a planned stop. The next start then replays nothing. It must not be
 // called while Run runs.
-func (c *Cycle) SaveAll(ctx context.Context) error {
+func (c *PeriodicSaver) SaveAll(ctx context.Context) error {
 	for p := range model.Partitions {
 		if err := c.Save(ctx, model.Partition(p)); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (c *Cycle) SaveAll(ctx context.Context) error {
 }
 
 // Save writes a snapshot of one partition and waits until the snapshot has its final name.
-func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
+func (c *PeriodicSaver) Save(ctx context.Context, p model.Partition) error {
 	pending, err := c.write(p)
 	if pending == nil {
 		return err
@@ -146,11 +146,11 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 
 // write writes a partition's snapshot to a temporary file. It returns nil if the partition has not changed since its
 // last snapshot.
-func (c *Cycle) write(p model.Partition) (*Pending, error) {
+func (c *PeriodicSaver) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
 	c.body = body
-	if at.Number == 0 || at == c.Store.newest(p) {
+	if at.Number == 0 || at == c.Store.newestPosition(p) {
 		return nil, nil
 	}
 	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
@@ -166,9 +166,9 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// commitWhenRecorded gives a snapshot file its final name, once all journal effects before the snapshot are recorded.
-// It waits for all effects up to the snapshot's position.
-func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
+// commitWhenRecorded gives a snapshot file its final name, once all reducers have stored their effects. It
+// waits for all effects up to the snapshot's position.
+func (c *PeriodicSaver) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
 		if err := gate.Wait(ctx, pending.partition, pending.at); err != nil {
 			pending.Discard()
@@ -186,7 +186,7 @@ func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error 
 }
 
 // reportError logs and counts a failed snapshot, unless ctx has ended.
-func (c *Cycle) reportError(ctx context.Context, err error) {
+func (c *PeriodicSaver) reportError(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -197,7 +197,7 @@ func (c *Cycle) reportError(ctx context.Context, err error) {
 }
 
 // endCycle runs after every partition was saved, deletes unneeded snapshot files and calls the function Saved.
-func (c *Cycle) endCycle() {
+func (c *PeriodicSaver) endCycle() {
 	if err := c.Store.RemoveUnneeded(); err != nil {
 		c.reportError(context.Background(), err)
 	}
@@ -207,7 +207,7 @@ func (c *Cycle) endCycle() {
 	}
 }
 
-// metrics holds the Prometheus metrics of a Cycle.
+// metrics holds the Prometheus metrics of a PeriodicSaver.
 type metrics struct {
 	saved, failed, cycles, unusable, bytes prometheus.Counter
 	encode                                 prometheus.Histogram

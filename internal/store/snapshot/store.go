@@ -182,8 +182,8 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	return from, restored, nil
 }
 
-// newest returns the journal position at which a partition's newest snapshot was made, or zero.
-func (s *Store) newest(p model.Partition) journal.Position {
+// newestPosition returns the journal position at which a partition's newest snapshot was made, or zero.
+func (s *Store) newestPosition(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.kept[p]); n > 0 {
@@ -237,7 +237,7 @@ func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pen
 // It discards the snapshot if a newer one has its name already.
 func (x *Pending) Commit() error {
 	s := x.store
-	if x.at.Number < s.newest(x.partition).Number {
+	if x.at.Number < s.newestPosition(x.partition).Number {
 		x.Discard()
 		return nil
 	}
@@ -287,8 +287,8 @@ func (s *Store) ReplayStart() journal.Position {
 	return floor
 }
 
-// Consumers tells the journal from which position the snapshots still need its commits. The journal then keeps the
-// commits that a restart has to replay.
+// Consumers returns a consumer for the journal, with the oldest position that a restart still needs. The
+// journal then keeps the commits that a restart has to replay.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.ReplayStart()}}
 }

@@ -104,9 +104,9 @@ func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	}
 }
 
-// TestFloorIsBelowEveryOlderSnapshot saves snapshots, and expects ReplayStart to return the position of the oldest
+// TestReplayStartIsOldestSnapshot saves snapshots, and expects ReplayStart to return the position of the oldest
 // kept snapshot. The whole journal is kept until every partition has two snapshots.
-func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
+func TestReplayStartIsOldestSnapshot(t *testing.T) {
 	s := open(t, memfs.New(), 10_000)
 	for p := range model.Partitions {
 		mustSave(t, s, model.Partition(p), uint64(100+p))
@@ -122,9 +122,9 @@ func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	}
 }
 
-// TestLoadChoosesTheNewestGoodOne expects Load to choose the newest undamaged snapshot. A snapshot ahead of the
+// TestLoadChoosesNewestUndamagedSnapshot expects Load to choose the newest undamaged snapshot. A snapshot ahead of the
 // journal does not count.
-func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
+func TestLoadChoosesNewestUndamagedSnapshot(t *testing.T) {
 	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
 		path := filepath.Join(dir, fileName(4, testPosition(number)))
 		data, err := disk.ReadFile(fs, path)
@@ -186,8 +186,9 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	}
 }
 
-// KeepOldest keeps, of each partition, the oldest undamaged snapshot from which the journal can be replayed.
-func TestOldestSnapshotsAreKeptForALongReplay(t *testing.T) {
+// TestKeepOldestKeepsReplayableSnapshots expects KeepOldest to keep each partition's oldest undamaged snapshot
+// that the journal continues.
+func TestKeepOldestKeepsReplayableSnapshots(t *testing.T) {
 	fs := memfs.New()
 	s := open(t, fs, 100)
 	mustSave(t, s, 1, 50, 90)
@@ -234,9 +235,9 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfAnotherIncarnation opens snapshots from before a restore of the journal, and expects only snapshots
-// of shared positions. Both journals share the commits up to a position.
-func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
+// TestSnapshotsBeforeJournalRestore opens snapshots from before a journal restore, and expects only snapshots
+// at still valid positions. Both journals share the commits up to a position.
+func TestSnapshotsBeforeJournalRestore(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
 	s, err := Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}})
@@ -301,27 +302,27 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// fakeView is a fake View whose journal position grows with each snapshot.
-type fakeView struct{ number uint64 }
+// fakeStateSource is a fake StateSource with a journal position that grows with each snapshot.
+type fakeStateSource struct{ number uint64 }
 
 // Snapshot returns a new body and a higher position at each call.
-func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {
+func (v *fakeStateSource) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {
 	v.number++
 	return append(dst, testBody(p, v.number)...), testPosition(v.number)
 }
 
 // Revision always returns revision 3.
-func (v *fakeView) Revision() int64 { return 3 }
+func (v *fakeStateSource) Revision() int64 { return 3 }
 
-// TestCycleSpreadsAndWaitsForReactions expects the cycle to save snapshots at even intervals, and to wait for recorded
-// effects. Each gets its final name only after the effects of its journal entries are recorded.
-func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
+// TestPeriodicSaverWaitsForEffects expects snapshots at even intervals, each after the reducers have stored
+// their effects. Each gets its final name only after the effects of its journal entries are recorded.
+func TestPeriodicSaverWaitsForEffects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()
 		s := open(t, fs, 0)
 		reacted := make(chan struct{})
 		floors := make(chan uint64, 8)
-		c := &Cycle{Store: s, View: &fakeView{}, Period: time.Minute,
+		c := &PeriodicSaver{Store: s, View: &fakeStateSource{}, Period: time.Minute,
 			Gates: []Gate{{Reducer: "events", Wait: func(ctx context.Context, _ model.Partition, p journal.Position) error {
 				select {
 				case <-reacted:

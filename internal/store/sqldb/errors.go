@@ -58,7 +58,7 @@ func (db *DB) recordTrouble(err error, write bool) error {
 	}
 	trouble := error(model.Errorf(model.Unavailable, "the database of the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint))
 	if isDamage(err) {
-		trouble = model.Errorf(model.Unavailable, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
+		trouble = model.Errorf(model.Unavailable, "the database %s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
 	}
 	db.trouble.Store(&trouble)
 	if write {

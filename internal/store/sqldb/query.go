@@ -40,7 +40,7 @@ func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T
 	rows, err := db.Query(ctx, query, args...)
 	list, err := Collect(rows, err, scan)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", subject, err)
+		return nil, fmt.Errorf("read %s from the database: %w", subject, err)
 	}
 	return list, nil
 }
@@ -48,7 +48,7 @@ func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T
 // QueryValue runs a query for a single value, and returns the value.
 func QueryValue[T any](ctx context.Context, db *DB, subject, query string, args ...any) (value T, err error) {
 	if err = db.QueryRow(ctx, query, args...).Scan(&value); err != nil {
-		return value, fmt.Errorf("read %s: %w", subject, err)
+		return value, fmt.Errorf("read %s from the database: %w", subject, err)
 	}
 	return value, nil
 }

@@ -158,8 +158,8 @@ func copyReadableRows(ctx context.Context, from, to, component string, schema []
 	})
 }
 
-// copyRows copies a damaged table from its first row on, and from its last row back. It returns the fault at which it
-// stopped, or nil if it copied all rows.
+// copyRows copies a damaged table's readable rows, forward from the first row and backward from the last. It
+// returns the fault at which it stopped, or nil if it copied all rows.
 func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) error {
 	key, err := List(ctx, target, "the key", ScanColumn[string], `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
 	if err != nil {

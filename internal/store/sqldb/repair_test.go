@@ -109,9 +109,9 @@ func TestImpossibleFormatIsDamage(t *testing.T) {
 	}
 }
 
-// TestUncleanEndIsVerified damages the database of a killed process, and expects an error from Open. The error has the
-// repair command.
-func TestUncleanEndIsVerified(t *testing.T) {
+// TestFileOfKilledProcessIsVerified damages the database file of a killed process, and expects Open to return
+// an error. The error has the repair command.
+func TestFileOfKilledProcessIsVerified(t *testing.T) {
 	path, _ := makeTestFile(t)
 	db := testenv.Value(Open(t.Context(), path, "history"))(t)
 	testenv.NoError(t, db.Write(t.Context(), func(tx *Tx) error {

@@ -11,10 +11,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// RowSum computes a checksum over the values of a row, which the row itself stores. A value is int64, string, []byte
-// or nil. Tables keep it in a column sum with CHECK (sum = row_sum(…)), so that SQLite's own checks find rows that the
-// disk has changed.
-func RowSum[V any](values ...V) int64 {
+// RowChecksum computes a checksum over the values of a row, which the row itself stores. A value is int64,
+// string, []byte or nil. Tables keep it in a column sum with CHECK (sum = row_sum(…)), so that SQLite's own
+// checks find rows that the disk has changed.
+func RowChecksum[V any](values ...V) int64 {
 	sum, number := xxhash.New(), [8]byte{}
 	for _, value := range values {
 		var field []byte
@@ -32,11 +32,11 @@ func RowSum[V any](values ...V) int64 {
 	return int64(sum.Sum64())
 }
 
-// registerRowSum makes RowSum known to SQLite, for connections that are opened later.
+// registerRowSum makes RowChecksum known to SQLite, for connections that are opened later.
 var registerRowSum = sync.OnceValue(func() error {
 	return sqlite.RegisterFunction("row_sum", &sqlite.FunctionImpl{NArgs: -1, Deterministic: true, VolatileArgs: true,
 		Scalar: func(_ *sqlite.FunctionContext, values []driver.Value) (driver.Value, error) {
-			return RowSum(values...), nil
+			return RowChecksum(values...), nil
 		}})
 })
 

@@ -2,9 +2,9 @@ package sqldb
 
 import "testing"
 
-// TestRowSumStaysTheSame compares row checksums with the checksums of earlier builds of Muster. A changed checksum
+// TestRowChecksumEqualsEarlierBuilds compares row checksums with the checksums of earlier builds of Muster. A changed checksum
 // would make rows look damaged.
-func TestRowSumStaysTheSame(t *testing.T) {
+func TestRowChecksumEqualsEarlierBuilds(t *testing.T) {
 	for _, c := range []struct {
 		values []any
 		want   int64
@@ -14,7 +14,7 @@ func TestRowSumStaysTheSame(t *testing.T) {
 		{[]any{nil}, 3803688792395291579},
 		{[]any{[]byte{}}, 3803688792395291579},
 	} {
-		if got := RowSum(c.values...); got != c.want {
+		if got := RowChecksum(c.values...); got != c.want {
 			t.Errorf("the checksum of %v is %d, want %d", c.values, got, c.want)
 		}
 	}

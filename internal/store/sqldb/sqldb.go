@@ -300,7 +300,7 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 				version = min(tables, 1) * len(steps)
 			}
 			if version > len(steps) {
-				return model.Errorf(model.Conflict, "%s: %s has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
+				return model.Errorf(model.Conflict, "database %s: the %s store has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
 					WithHint("a newer Muster wrote this database: install that version, or restore a backup")
 			}
 			if done = version == len(steps); done {

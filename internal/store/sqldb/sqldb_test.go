@@ -82,9 +82,9 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("PostgreSQL restarts", func(t *testing.T) { testWritesAfterRestart(t, server) })
 }
 
-// TestSlowFileHasAHintOfItsOwn simulates a timeout on a SQLite file, and expects a hint about its disk, not
+// TestSlowFileHintNamesDisk simulates a timeout on a SQLite file, and expects a hint about its disk, not
 // PostgreSQL.
-func TestSlowFileHasAHintOfItsOwn(t *testing.T) {
+func TestSlowFileHintNamesDisk(t *testing.T) {
 	db := &DB{Dialect: SQLite, component: "intent", name: "/data/intent.db"}
 	if hint, ok := db.unavailableHint(context.DeadlineExceeded); !ok || !strings.Contains(hint, "disk of /data/intent.db") || strings.Contains(hint, "pg_isready") {
 		t.Error(hint, ok)
@@ -238,9 +238,9 @@ func mustOpen(t *testing.T, dsn, component string) *DB {
 	return db
 }
 
-// TestReadsDoNotEndTroubleOfWrites fails a write, and expects the reported trouble to last until a write succeeds. A
-// locked database still answers reads. The trouble of a read ends with the next success.
-func TestReadsDoNotEndTroubleOfWrites(t *testing.T) {
+// TestReadsDoNotClearWriteError fails a write, and expects Trouble to return the error until a write succeeds.
+// A locked database still answers reads. The trouble of a read ends with the next success.
+func TestReadsDoNotClearWriteError(t *testing.T) {
 	db := &DB{component: "history", name: "history.db"}
 	for _, c := range []struct {
 		failed, success bool // of a write
@@ -257,9 +257,9 @@ func TestReadsDoNotEndTroubleOfWrites(t *testing.T) {
 	}
 }
 
-// TestSuccessAllocatesNothing expects no allocation in recordTrouble for a statement without an error. A query calls
+// TestSuccessfulStatementAllocatesNothing expects no allocation in recordTrouble for a statement without an error. A query calls
 // recordTrouble twice.
-func TestSuccessAllocatesNothing(t *testing.T) {
+func TestSuccessfulStatementAllocatesNothing(t *testing.T) {
 	db := &DB{component: "history", name: "history.db"}
 	if n := testing.AllocsPerRun(100, func() { _ = db.recordTrouble(nil, false) }); n > 0 {
 		t.Errorf("%v allocations per success", n)

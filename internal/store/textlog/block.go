@@ -28,9 +28,9 @@ type stream struct {
 	key  string
 }
 
-// rowEncoder encodes the rows of a block, with the short row heads apart from the texts. Each part compresses well. A
-// head has stream, time and length. A head names its stream by the number of the first row of the block that has it
-// (from 1), or by 0 and its parts; the time is the difference to the row before.
+// rowEncoder encodes the rows of a block, with the row metadata separate from the texts. Each part compresses
+// well. A head has stream, time and length. A head names its stream by the number of the first row of the block
+// that has it (from 1), or by 0 and its parts; the time is the difference to the row before.
 type rowEncoder struct {
 	heads, texts    []byte
 	streams         map[stream]int
@@ -175,11 +175,13 @@ func newCompression() (c compression, err error) {
 	return c, err
 }
 
-// seal compresses a body for the database.
-func (c *compression) seal(body []byte) []byte { return c.writer.EncodeAll(body, []byte{formZstd}) }
+// compressBody compresses a body for the database.
+func (c *compression) compressBody(body []byte) []byte {
+	return c.writer.EncodeAll(body, []byte{formZstd})
+}
 
-// open decompresses the body of a stored block. It uses the memory of dst if dst is large enough.
-func (c *compression) open(stored, dst []byte) ([]byte, error) {
+// decompressBody decompresses the body of a stored block. It uses the memory of dst if dst is large enough.
+func (c *compression) decompressBody(stored, dst []byte) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != formZstd {
 		return nil, errBlock
 	}

@@ -16,7 +16,7 @@ const (
 	probes      = 6
 )
 
-// wordClass is a table with the lower case of each byte in words, and zero for separators.
+// wordClass maps each byte of a word to lower case, and each separator to zero.
 type wordClass [256]byte
 
 // newWordClass returns a table that says, for each byte, whether words may contain the byte. They are ASCII letters,
@@ -40,8 +40,8 @@ const (
 	hashPrime = 1099511628211
 )
 
-// mix makes each bit of an FNV hash depend on all others, for use in a Bloom filter.
-func mix(h uint64) uint64 {
+// mixHash makes each bit of an FNV hash depend on all others, for use in a Bloom filter.
+func mixHash(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 33
@@ -55,12 +55,12 @@ func (t *wordClass) appendWordHashes(dst []uint64, text []byte) []uint64 {
 		if c = t[c]; c != 0 {
 			h = (h ^ uint64(c)) * hashPrime
 		} else if h != hashSeed {
-			dst = append(dst, mix(h))
+			dst = append(dst, mixHash(h))
 			h = hashSeed
 		}
 	}
 	if h != hashSeed {
-		dst = append(dst, mix(h))
+		dst = append(dst, mixHash(h))
 	}
 	return dst
 }
@@ -75,7 +75,7 @@ func streamHash(node model.NodeID, key string) uint64 {
 	for i := range len(key) {
 		h = (h ^ uint64(key[i])) * hashPrime
 	}
-	return mix(h)
+	return mixHash(h)
 }
 
 // nodeHash returns the Bloom filter's hash for a node as a whole.
@@ -99,15 +99,15 @@ func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 	bits := uint64(len(filter)) * 8
 	for _, h := range list {
 		for i := range uint64(probes) {
-			bit := probe(h, i, bits)
+			bit := bitPosition(h, i, bits)
 			filter[bit/8] |= 1 << (bit % 8)
 		}
 	}
 	return filter
 }
 
-// probe returns the position of the i-th bit for a hash in a Bloom filter. The filter has bits bits.
-func probe(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
+// bitPosition returns the position of the i-th bit of a hash in a Bloom filter. The filter has bits bits.
+func bitPosition(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
 
 // mayContain reports whether a Bloom filter contains all hashes. It may return true by mistake (a false positive), but
 // never false by mistake.
@@ -118,7 +118,7 @@ func mayContain(filter []byte, hashes []uint64) bool {
 	}
 	for _, h := range hashes {
 		for i := range uint64(probes) {
-			if bit := probe(h, i, bits); filter[bit/8]&(1<<(bit%8)) == 0 {
+			if bit := bitPosition(h, i, bits); filter[bit/8]&(1<<(bit%8)) == 0 {
 				return false
 			}
 		}

@@ -60,7 +60,7 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	return s.makeRoom(ctx)
+	return s.enforceSizeLimit(ctx)
 }
 
 // remove deletes the blocks of a WHERE clause, and adds the number of their rows to a counter.
@@ -80,16 +80,16 @@ func (s *Store) remove(ctx context.Context, count *atomic.Uint64, where string, 
 	return nil
 }
 
-// usedBytes says how many bytes the stored blocks of a partition use.
-type usedBytes struct {
+// partitionBytes says how many bytes the stored blocks of a partition use.
+type partitionBytes struct {
 	id    model.Partition
 	bytes int64
 }
 
-// makeRoom deletes the oldest blocks of the largest partitions if all blocks exceed the size limit. It stops when 1/16
+// enforceSizeLimit deletes the oldest blocks of the largest partitions if all blocks exceed the size limit. It stops when 1/16
 // of the budget is free.
-func (s *Store) makeRoom(ctx context.Context) error {
-	list, err := sqldb.List(ctx, s.db, "sizes of texts", func(scan sqldb.Scan) (u usedBytes, err error) {
+func (s *Store) enforceSizeLimit(ctx context.Context) error {
+	list, err := sqldb.List(ctx, s.db, "sizes of texts", func(scan sqldb.Scan) (u partitionBytes, err error) {
 		err = scan(&u.id, &u.bytes)
 		return u, err
 	}, fmt.Sprintf(`SELECT id >> %d, SUM(size) FROM text_blocks GROUP BY id >> %d`, idShift, idShift))
@@ -100,7 +100,7 @@ func (s *Store) makeRoom(ctx context.Context) error {
 	for _, u := range list {
 		total += u.bytes
 	}
-	budget, err := s.budget(total)
+	budget, err := s.sizeLimit(total)
 	s.counts.bytes.Store(total)
 	if err != nil || budget < 0 || total <= budget {
 		return err
@@ -117,9 +117,9 @@ func (s *Store) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// budget returns how many bytes all blocks may use together. A negative number means no limit. The disk keeps its
+// sizeLimit returns how many bytes all blocks may use together. A negative number means no limit. The disk keeps its
 // reserve: free pages of the file are used again, so the store stops to grow.
-func (s *Store) budget(used int64) (int64, error) {
+func (s *Store) sizeLimit(used int64) (int64, error) {
 	budget := int64(-1)
 	if s.opts.Budget > 0 {
 		budget = s.opts.Budget
@@ -139,7 +139,7 @@ func (s *Store) budget(used int64) (int64, error) {
 
 // fairShare returns how many bytes each partition may keep, so that all keep at most total bytes. All partitions
 // together then use at most total bytes. A partition below the limit keeps all its blocks.
-func fairShare(list []usedBytes, total int64) int64 {
+func fairShare(list []partitionBytes, total int64) int64 {
 	sizes := make([]int64, len(list))
 	for i, u := range list {
 		sizes[i] = u.bytes

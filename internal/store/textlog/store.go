@@ -225,9 +225,9 @@ func (s *Store) AwaitCapacity() {
 	}
 }
 
-// unwritten returns the complete blocks of a partition that are not in the database. If open is true, it adds a copy
+// unwrittenBlocks returns the complete blocks of a partition that are not in the database. If open is true, it adds a copy
 // of the open block.
-func (p *partitionRows) unwritten(open bool) []*block {
+func (p *partitionRows) unwrittenBlocks(open bool) []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.full[:len(p.full):len(p.full)]
@@ -241,7 +241,7 @@ func (p *partitionRows) unwritten(open bool) []*block {
 func (s *Store) Flush(ctx context.Context, id model.Partition) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return s.write(ctx, [][]*block{s.partitions[id].unwritten(true)})
+	return s.write(ctx, [][]*block{s.partitions[id].unwrittenBlocks(true)})
 }
 
 // write writes blocks of several partitions to the database in one transaction. The caller holds writing.
@@ -253,7 +253,7 @@ func (s *Store) write(ctx context.Context, lists [][]*block) error {
 		for _, b := range blocks {
 			b.sum = s.words.buildFilter(&b.rows, &s.hashes)
 			body = b.rows.body(body[:0])
-			b.store = s.seal(body)
+			b.store = s.compressBody(body)
 			b.size = (int64(len(b.sum)+len(b.store)) + pageSize) / pageSize * pageSize
 			rows = append(rows, *b)
 		}
@@ -301,7 +301,7 @@ func (s *Store) writeCompleteBlocks(ctx context.Context) error {
 	defer s.writing.Unlock()
 	lists := make([][]*block, len(s.partitions))
 	for id := range s.partitions {
-		lists[id] = s.partitions[id].unwritten(false)
+		lists[id] = s.partitions[id].unwrittenBlocks(false)
 	}
 	return s.write(ctx, lists)
 }

@@ -65,10 +65,10 @@ func replay(s *Store, commits []testCommit) {
 	}
 }
 
-// TestRowsAreKeptOnce restarts the store between random commits, and expects each row once after a replay. Some rows
+// TestReplayStoresEachRowOnce restarts the store between random commits, and expects each row once after a replay. Some rows
 // are only in memory at a restart. After the replay all rows are there once, and the result of each query equals that
 // of a full scan.
-func TestRowsAreKeptOnce(t *testing.T) {
+func TestReplayStoresEachRowOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "text.db")
 	s := openStore(t, path, Options{})
@@ -184,9 +184,9 @@ func hasAll(text string, q *Query) bool {
 	return strings.Contains(text, lower(q.Contains))
 }
 
-// TestOldRowsMakeRoom fills the store beyond its limit, and expects the largest node to lose its oldest rows alone.
+// TestLargestNodeLosesOldestRows fills the store beyond its limit, and expects the largest node to lose its oldest rows alone.
 // The removed rows are counted, and a second node keeps all its rows. Later the retention of all has ended.
-func TestOldRowsMakeRoom(t *testing.T) {
+func TestLargestNodeLosesOldestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	now := time.Unix(1000, 0)
 	s := openStore(t, filepath.Join(t.TempDir(), "text.db"), Options{Budget: 300 << 10, Retention: time.Hour, Now: func() time.Time { return now }})

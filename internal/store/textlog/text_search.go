@@ -118,8 +118,8 @@ func (t *wordClass) contains(text []byte, p *phrase) bool {
 	}
 }
 
-// mayHave reports whether a block with the given first and last time may contain rows of the result.
-func (m *matcher) mayHave(begun, ended int64) bool {
+// mayMatchBlock reports whether a block with the given first and last time may contain rows of the result.
+func (m *matcher) mayMatchBlock(begun, ended int64) bool {
 	return begun <= m.Until && ended >= m.Since && ended >= m.oldest
 }
 
@@ -218,9 +218,9 @@ func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err 
 	}
 	seen := map[int64]bool{} // blocks in memory: the database may get them meanwhile
 	for id := int(first); id <= int(last); id++ {
-		for _, b := range s.partitions[id].inMemory() {
+		for _, b := range s.partitions[id].blocksInMemory() {
 			seen[b.id] = true
-			if m.mayHave(b.rows.earliest, b.rows.ended) {
+			if m.mayMatchBlock(b.rows.earliest, b.rows.ended) {
 				if err := m.scan(b.id, &rowDecoder{heads: b.rows.heads, texts: b.rows.texts}); err != nil {
 					panic("BUG: rows in memory are damaged")
 				}
@@ -239,8 +239,8 @@ func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err 
 	return rows, m.more, nil
 }
 
-// inMemory returns all blocks of a partition in memory, also the block that takes new rows.
-func (p *partitionRows) inMemory() []*block {
+// blocksInMemory returns all blocks of a partition in memory, also the block for new rows.
+func (p *partitionRows) blocksInMemory() []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.full[:len(p.full):len(p.full)]
@@ -272,11 +272,11 @@ func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, see
 	list = slices.DeleteFunc(list, func(b storedBlock) bool { return seen[b.id] })
 	slices.SortFunc(list, func(a, b storedBlock) int { return cmp.Compare(b.ended, a.ended) })
 	for part := range slices.Chunk(list, filtersAtOnce) {
-		if part = s.mayMatch(m, part); len(part) == 0 {
+		if part = s.overlappingBlocks(m, part); len(part) == 0 {
 			m.more = true
 			return nil
 		}
-		if part, err = s.readFilters(ctx, m, part); err != nil {
+		if part, err = s.applyBloomFilters(ctx, m, part); err != nil {
 			return err
 		}
 		for i := range part {
@@ -288,13 +288,13 @@ func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, see
 	return nil
 }
 
-// mayMatch returns the blocks of a list whose time range overlaps the query's.
-func (s *Store) mayMatch(m *matcher, list []storedBlock) []storedBlock {
-	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayHave(b.earliest, b.ended) })
+// overlappingBlocks returns the blocks of a list whose time range overlaps the time range of the query.
+func (s *Store) overlappingBlocks(m *matcher, list []storedBlock) []storedBlock {
+	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayMatchBlock(b.earliest, b.ended) })
 }
 
-// readFilters drops blocks that cannot contain the words of a query, by the blocks' Bloom filters.
-func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock) ([]storedBlock, error) {
+// applyBloomFilters drops blocks that cannot contain the words of a query, by the blocks' Bloom filters.
+func (s *Store) applyBloomFilters(ctx context.Context, m *matcher, list []storedBlock) ([]storedBlock, error) {
 	if len(m.hashes) == 0 {
 		return list, nil
 	}
@@ -320,7 +320,7 @@ func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock)
 // scanStored reads one block from the database, and collects the rows that match a query. A block that cannot be read
 // is counted and left out.
 func (s *Store) scanStored(ctx context.Context, m *matcher, b *storedBlock) error {
-	if !m.mayHave(b.earliest, b.ended) {
+	if !m.mayMatchBlock(b.earliest, b.ended) {
 		m.more = true
 		return nil
 	}
@@ -328,7 +328,7 @@ func (s *Store) scanStored(ctx context.Context, m *matcher, b *storedBlock) erro
 	if err != nil || len(stored) == 0 { // removed meanwhile
 		return err
 	}
-	if m.body, err = s.compression.open(stored[0], m.body); err == nil {
+	if m.body, err = s.compression.decompressBody(stored[0], m.body); err == nil {
 		var d *rowDecoder
 		if d, err = newRowDecoder(m.body); err == nil {
 			err = m.scan(b.id, d)

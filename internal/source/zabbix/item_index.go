@@ -1,0 +1,140 @@
+package zabbix
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// itemIndex finds the item for a value by its key or by the agent's number. Nodes with equal assignments share it.
+type itemIndex struct {
+	byKey    map[string]*nodeItem
+	byNumber map[uint64]*nodeItem // those that agents collect
+	others   map[string]bool      // keys of items whose values no sender and no agent sends
+}
+
+// nodeItem is an item of a node with its key, and its location in each Template.
+type nodeItem struct {
+	trapper  bool // else agents collect it
+	interval time.Duration
+	places   []itemLocation
+}
+
+// itemLocation says where an item is, by its Template and its index in blocks of values.
+type itemLocation struct {
+	definition model.DefinitionID
+	macros     string // as in wire.ValueBlock
+	position   uint32
+	key        string // of a discovered item, whose position is the number of the Template's own items; empty: it is one of those
+}
+
+// DiscoveredItem is an item that a discovery rule of a Template made on a node.
+type DiscoveredItem struct {
+	Key           string
+	Interval      time.Duration // zero: agents do not collect it
+	Trapper       bool
+	Definition    model.DefinitionID
+	Macros        string // as in wire.ValueBlock
+	DeclaredItems int    // number of items in the definition
+}
+
+// discoveredByNumber returns the item keys discovered on a node, by the number that the Zabbix agent uses. The agent
+// collects these items. Keys with user macros are left out: agents do not know these.
+func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
+	byNumber := map[uint64]string{}
+	if s.cfg.Discovered != nil {
+		for _, one := range s.cfg.Discovered(node, "") {
+			if !one.Trapper && one.Interval > 0 && !strings.Contains(one.Key, "{$") && !isLogKey(one.Key) {
+				byNumber[itemNumber(one.Key)] = one.Key
+			}
+		}
+	}
+	return byNumber
+}
+
+// discoveredItem returns the discovered item of a node with a key, or nil. Discovery rules made it.
+func (s *Server) discoveredItem(node model.NodeID, key string) (n *nodeItem) {
+	if s.cfg.Discovered == nil {
+		return nil
+	}
+	for _, one := range s.cfg.Discovered(node, key) {
+		if !one.Trapper && one.Interval <= 0 {
+			continue // the server makes its values
+		}
+		if n == nil {
+			n = &nodeItem{trapper: one.Trapper, interval: one.Interval}
+		}
+		if n.trapper == one.Trapper {
+			n.places = append(n.places, itemLocation{one.Definition, one.Macros, uint32(one.DeclaredItems), key})
+		}
+	}
+	return n
+}
+
+// itemIndexes caches the item indexes of recently used assignments.
+type itemIndexes struct {
+	mu     sync.Mutex
+	byHash map[[32]byte]itemIndex
+}
+
+// maxIndexes limits the kept item indexes, because a missing index is made again.
+const maxIndexes = 4096
+
+// forAssignment returns the item index of an assignment, from the cache if possible.
+func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	index, ok := x.byHash[a.Hash]
+	if !ok {
+		if len(x.byHash) >= maxIndexes || x.byHash == nil {
+			x.byHash = map[[32]byte]itemIndex{}
+		}
+		index = newItemIndex(a)
+		x.byHash[a.Hash] = index
+	}
+	return index
+}
+
+// newItemIndex returns the index by which values find their items in an assignment. It leaves out items whose values
+// come in no other way than from another item, and keys with a macro that has no value.
+func newItemIndex(a *directory.Assignment) itemIndex {
+	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}, map[string]bool{}}
+	for _, definition := range a.Definitions {
+		c := definition.AsTemplate()
+		if c == nil {
+			continue
+		}
+		set := c.PropertyMacros(wire.PropertyLookup(a.Properties))
+		values, macros := c.MacroValues(set), wire.EncodeMacros(set)
+		if len(macros) > wire.MaxMacros {
+			continue // a block could not name them
+		}
+		for i := range c.Items {
+			of := &c.Items[i]
+			key, err := values.Expand(of.Key)
+			if err != nil {
+				continue
+			}
+			if !of.Trapper && !of.IsCollected() {
+				index.others[key] = true
+				continue
+			}
+			n := index.byKey[key]
+			if n == nil {
+				n = &nodeItem{trapper: of.Trapper, interval: time.Duration(of.Interval)}
+				index.byKey[key] = n
+				if !n.trapper {
+					index.byNumber[itemNumber(key)] = n
+				}
+			}
+			if n.trapper == of.Trapper {
+				n.places = append(n.places, itemLocation{definition: c.ID, macros: macros, position: uint32(i)})
+			}
+		}
+	}
+	return index
+}
