@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
-	"github.com/dop251/goja/ast"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -32,17 +31,7 @@ func CompileScript(body string) (*Script, error) {
 	if len(body) > MaxScript {
 		return nil, model.Errorf(model.TooLarge, "the script has %d bytes, the limit is %d", len(body), MaxScript)
 	}
-	whole, err := parseSource(scriptHead+body+"\n})", len(scriptHead))
-	if err != nil {
-		return nil, err
-	}
-	declared := ""
-	if statement, ok := whole.Body[0].(*ast.ExpressionStatement); ok {
-		if function, ok := statement.Expression.(*ast.FunctionLiteral); ok {
-			declared = declareAssignedVariables(function.Body.List)
-		}
-	}
-	p, err := compileFunction(scriptHead, body+"\n;"+declared, false)
+	p, err := compileFunction(scriptHead, body, false)
 	if err != nil {
 		return nil, err
 	}
