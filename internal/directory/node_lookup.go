@@ -242,6 +242,18 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return u.Namespace, u.Name.Name, true
 }
 
+// SourceGroups returns the groups that the check or Template of a problem targets. A built-in check, such as keepalive,
+// targets none.
+func (d *Directory) SourceGroups(s model.Source) (list []string) {
+	if u := d.SourceUnit(s); u != nil {
+		now := d.now.Load()
+		for _, g := range u.Groups {
+			list = append(list, now.groupName(g))
+		}
+	}
+	return list
+}
+
 // NodeUnits returns the ids of the units (checks, Templates and directives) that are assigned to a node, ascending.
 func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
@@ -442,6 +454,7 @@ type Reader interface {
 	UnitByName(kind, namespace, name string) (model.UnitID, bool)
 	SourceUnit(s model.Source) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)
+	SourceGroups(s model.Source) []string
 	NodeUnits(node model.NodeID) []model.UnitID
 	UnitNodes(unit model.UnitID) []model.NodeID
 	RunsUnit(node model.NodeID, unit model.UnitID) bool

@@ -374,7 +374,7 @@ func TestEndedSilencesAreLeftOut(t *testing.T) {
 		`"check":"c","expire_at":` + fmt.Sprint(noon.Unix()):                   `the silence has ended`,
 		`"check":"c","begin":` + fmt.Sprint(noon.Unix()+3600) + `,"expire":60`: `"begin":"2026-11-22T13:00:00Z","until":"2026-11-22T13:01:00Z"`,
 		``:                                 `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
-		`"subscription":"web","check":"*"`: `the silence holds for all checks of the nodes in group web and their keepalive`,
+		`"subscription":"web","check":"*"`: `{"targets":{"groups":["web"]},"where":"\"web\" in source.groups","reason":"silenced in Sensu"}`,
 	} {
 		result, said := importText(t, silence(spec))
 		if data, _ := json.Marshal(result.Resources); !strings.Contains(string(data)+said, want) {
