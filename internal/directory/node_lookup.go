@@ -344,9 +344,6 @@ func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 	return d.now.Load().definitions.Value(id)
 }
 
-// Definitions returns the number of compiled checks and Templates in the directory
-func (d *Directory) Definitions() int { return d.now.Load().definitions.size }
-
 // CheckDefinition returns a check's definition, with the rules that turn results into events and problems. The
 // alert rules are severities, handlers and route. The result is nil if the definition is unknown.
 func (d *Directory) CheckDefinition(id model.DefinitionID, instance string) *model.CheckDefinition {
@@ -392,6 +389,9 @@ type FleetSnapshot struct{ of *snapshot }
 
 // FleetSnapshot returns the present snapshot of all nodes, directives and groups.
 func (d *Directory) FleetSnapshot() FleetSnapshot { return FleetSnapshot{d.now.Load()} }
+
+// Definitions returns the number of compiled checks and Templates.
+func (p FleetSnapshot) Definitions() int { return p.of.definitions.size }
 
 // Nodes returns all nodes by id.
 func (p FleetSnapshot) Nodes() iter.Seq2[model.NodeID, NodeEntry] { return p.of.nodes.All() }

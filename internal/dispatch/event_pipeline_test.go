@@ -153,8 +153,8 @@ func TestOutputMutatorDropsMetricsWithoutCheck(t *testing.T) {
 	}
 }
 
-// TestSilenceUntilResolvedPassesTheResolution sends a failure and its end under silences, and expects the filter
-// not_silenced to pass the end under a silence with untilResolved only, as in Sensu.
+// TestSilenceUntilResolvedPassesTheResolution sends a failure and its end to pipelines under silences. The filter
+// not_silenced passes only the end under a silence with untilResolved, as in Sensu.
 func TestSilenceUntilResolvedPassesTheResolution(t *testing.T) {
 	for _, untilResolved := range []bool{true, false} {
 		n, _ := newWebhookDirectory(t, "pager", nil)

@@ -127,8 +127,8 @@ func TestSensuEventsEqualThoseOfSensuBackend(t *testing.T) {
 	}
 }
 
-// TestTokensInCheckMetadataExpand expects tokens in labels and annotations of a check from Sensu to have the values of
-// the entity. A token without a value stays.
+// TestTokensInCheckMetadataExpand expects values of the entity for tokens in a check's labels and annotations. A token
+// without a value stays.
 func TestTokensInCheckMetadataExpand(t *testing.T) {
 	labels := map[string]string{"site": "{{ .name }}/{{ .labels.site | default \"none\" }}"}
 	annotations := map[string]string{"channel": "#{{ .labels.team }}", "os": "{{ .system.os }}", "secret": "{{ .labels.password }}", "unset": "{{ .labels.unset }}", "broken": "{{ .", "plain": "x"}
