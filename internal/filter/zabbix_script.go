@@ -68,7 +68,7 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 }
 
 // addZabbixFunctions adds the functions that Zabbix provides to its JavaScript scripts, without side effects. These are btoa,
-// atob, md5, sha256 and Zabbix.log, which does nothing. It returns the object Zabbix.
+// atob, md5, sha256 and Zabbix.log or Zabbix.Log, which do nothing. It returns the object Zabbix.
 func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 	for name, f := range map[string]func(string) (string, error){
 		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },
@@ -89,7 +89,9 @@ func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 		})
 	}
 	zabbix := s.runtime.NewObject()
-	_ = zabbix.Set("log", func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	for _, name := range [...]string{"log", "Log"} {
+		_ = zabbix.Set(name, func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	}
 	_ = global.Set("Zabbix", zabbix)
 	return zabbix
 }

@@ -564,7 +564,7 @@ func (r *pathReader) readInteger() (int, bool) {
 	return int(n), true
 }
 
-// readQuoted parses a text in quotes in a path. A backslash escapes itself and the quote.
+// readQuoted parses a text in quotes in a path. A backslash escapes itself and both quotes.
 func (r *pathReader) readQuoted() (string, error) {
 	if r.at == len(r.source) || r.source[r.at] != '\'' && r.source[r.at] != '"' {
 		return "", r.unexpected()
@@ -578,7 +578,7 @@ func (r *pathReader) readQuoted() (string, error) {
 			return b.String(), nil
 		}
 		if c == '\\' {
-			if r.at++; r.at == len(r.source) || r.source[r.at] != quote && r.source[r.at] != '\\' {
+			if r.at++; r.at == len(r.source) || strings.IndexByte(`'"\`, r.source[r.at]) < 0 {
 				return "", r.unexpected()
 			}
 			c = r.source[r.at]

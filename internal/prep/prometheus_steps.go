@@ -231,7 +231,7 @@ func parseMetricPattern(source string) (*metricPattern, error) {
 			}
 			c := labelCondition{name: label.name, value: label.value, negated: operator[0] == '!'}
 			if strings.HasSuffix(operator, "~") {
-				if c.pattern, err = compilePattern(label.value); err != nil {
+				if c.pattern, err = compilePattern(label.value, matchLines); err != nil {
 					return nil, err
 				}
 			}

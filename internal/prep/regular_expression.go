@@ -56,17 +56,30 @@ func (p *pattern) matchBacktracking(match func() error) error {
 	return errSlowMatch
 }
 
+// anchoring says where ^ and $ of a regular expression match, as PCRE's flag PCRE_MULTILINE does.
+type anchoring uint8
+
+// Places where ^ and $ match. Zabbix has matchText for the steps that fill a template, and matchLines elsewhere.
+const (
+	matchLines anchoring = iota // at each line
+	matchText                   // at the start and the end of the text
+)
+
 // compilePattern compiles a regular expression in PCRE syntax.
-func compilePattern(source string) (*pattern, error) {
+func compilePattern(source string, anchors anchoring) (*pattern, error) {
 	p := &pattern{}
-	tree, linearErr := syntax.Parse(source, syntax.Perl)
+	linear, options := source, regexp2.None
+	if anchors == matchLines {
+		linear, options = "(?m)"+source, regexp2.Multiline
+	}
+	tree, linearErr := syntax.Parse(linear, syntax.Perl)
 	if linearErr == nil {
-		p.linear, linearErr = regexp.Compile(source)
+		p.linear, linearErr = regexp.Compile(linear)
 	}
 	p.lineEnd = linearErr == nil && matchesLineEnd(tree)
 	if linearErr != nil || p.lineEnd {
 		var err error
-		if p.backtracking, err = regexp2.Compile(source); err != nil {
+		if p.backtracking, err = regexp2.Compile(source, options); err != nil {
 			p.backtracking = nil
 			if linearErr != nil {
 				return nil, model.Errorf(model.Invalid, "invalid regular expression %q: %w", source, err)
@@ -109,21 +122,16 @@ func (p *pattern) match(text string) (ok bool, err error) {
 	return ok, err
 }
 
-// replaceFirst fills a template with the groups in the first match of the regular expression. The groups of the
-// match replace \0 to \9. An empty template stands for the whole match.
+// replaceFirst fills a template from the first match of the regular expression. An empty template stands for the whole
+// text. ok is false without a match, and without the group that \@ requires.
 func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err error) {
-	var group func(n int) string
+	var group func(n int) (string, bool)
 	if p.useLinear(text) {
 		at := p.linear.FindStringSubmatchIndex(text)
 		if at == nil {
 			return "", false, nil
 		}
-		group = func(n int) string {
-			if 2*n+1 >= len(at) || at[2*n] < 0 {
-				return ""
-			}
-			return text[at[2*n]:at[2*n+1]]
-		}
+		group = model.GroupsOf(text, at)
 	} else {
 		var m *regexp2.Match
 		if err := p.matchBacktracking(func() (err error) {
@@ -132,24 +140,13 @@ func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err 
 		}); err != nil || m == nil {
 			return "", false, err
 		}
-		group = func(n int) string {
-			if g := m.GroupByNumber(n); g != nil {
-				return g.String()
+		group = func(n int) (string, bool) {
+			if g := m.GroupByNumber(n); g != nil && len(g.Captures) > 0 {
+				return g.String(), true
 			}
-			return ""
+			return "", false
 		}
 	}
-	if template == "" {
-		return group(0), true, nil
-	}
-	var b strings.Builder
-	for i := 0; i < len(template); i++ {
-		if c := template[i]; c != '\\' || i+1 == len(template) || template[i+1] < '0' || template[i+1] > '9' {
-			b.WriteByte(c)
-			continue
-		}
-		i++
-		b.WriteString(group(int(template[i] - '0')))
-	}
-	return b.String(), true, nil
+	out, ok = model.FillGroups(template, text, group)
+	return out, ok, nil
 }

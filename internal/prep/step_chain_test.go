@@ -43,6 +43,7 @@ func TestStatefulSteps(t *testing.T) {
 		{item.Text, sampleStep("discardUnchanged"), "1=a 2=a 3=b 4=1 5=1.0 6=1 7=a", "a - b 1 - - a"},
 		{item.Text, sampleStep("discardUnchangedHeartbeat", "1m"), "0=a 30=a 59=a 60=a 61=b 119=b 121=b", "a - - a b - b"},
 		{item.Text, sampleStep("discardUnchangedHeartbeat", "90"), "0=7 89=7.0 90=7", "7 - 7"},
+		{item.Text, sampleStep("discardUnchangedHeartbeat", "1m"), "0.9=a 59.99=a 60.1=a", "a - a"},
 	} {
 		chain := compileChain(t, c.typ, c.step)
 		if !chain.HasState() {
@@ -242,7 +243,7 @@ func TestChainIsShared(t *testing.T) {
 // TestSlowPatternIsSkipped matches an extremely slow regular expression repeatedly, and expects later matches to
 // fail at once. After a while matches work again.
 func TestSlowPatternIsSkipped(t *testing.T) {
-	p, err := compilePattern(`^(?=(a+)+$)a`)
+	p, err := compilePattern(`^(?=(a+)+$)a`, matchText)
 	testenv.NoError(t, err)
 	bad := strings.Repeat("a", 40) + "b"
 	for range maxSlowMatches/2 + skippedMatches {

@@ -72,7 +72,7 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 // compileRegex compiles the step regex, which fills a template from a regular expression's first match
 func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	source, template := params[0], params[1]
-	p, err := compilePattern(source)
+	p, err := compilePattern(source, matchText)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 // value matches a regular expression; otherwise it fails if the value matches.
 func compileMatches(want bool) compileFunc {
 	return func(params []string, _ item.Type) (stepFunc, error) {
-		p, err := compilePattern(params[0])
+		p, err := compilePattern(params[0], matchLines)
 		if err != nil {
 			return nil, err
 		}
@@ -104,9 +104,9 @@ func compileMatches(want bool) compileFunc {
 			case ok == want:
 				return v, nil
 			case want:
-				return v, errors.New("value does not match regular expression")
+				return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value does not match regular expression", params[0], kindName(v))
 			}
-			return v, errors.New("value matches regular expression")
+			return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value matches regular expression", params[0], kindName(v))
 		}, nil
 	}
 }
@@ -117,7 +117,7 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) > 1 {
 		template = params[1]
 	}
-	p, err := compilePattern(params[0])
+	p, err := compilePattern(params[0], matchText)
 	if err != nil {
 		return nil, err
 	}
@@ -144,11 +144,14 @@ func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) < 2 || params[0] != "0" && params[0] != "1" {
 		return nil, model.Errorf(model.Invalid, "expected -1 (any error), or 0 (error matches) or 1 (error does not match) with a regular expression")
 	}
-	p, err := compilePattern(params[1])
+	want, anchors := params[0] == "0", matchLines
+	if want {
+		anchors = matchText
+	}
+	p, err := compilePattern(params[1], anchors)
 	if err != nil {
 		return nil, err
 	}
-	want := params[0] == "0"
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		ok, err := p.match(v.String())
 		if err != nil {

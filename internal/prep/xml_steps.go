@@ -92,6 +92,11 @@ func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 			return "", errors.New("the number is not finite")
 		}
 		out = textOf(item.FromFloat(result))
+	case bool:
+		out = "0"
+		if result {
+			out = "1"
+		}
 	default:
 		out = fmt.Sprint(result)
 	}
@@ -173,6 +178,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 			return v, nil
 		}
 		out, err := path.query(root)
+		out = strings.TrimSpace(out)
 		switch {
 		case err != nil:
 			return v, fmt.Errorf("cannot extract error from XML with xpath %q: %w", params[0], err)
