@@ -201,7 +201,7 @@ func TestInstanceReplacesMacros(t *testing.T) {
 	got = append(got, triggers[0].Name, triggers[0].Expression)
 	want := []string{
 		`vfs.fs.size["it's \"a, b\"",pused]`, `x["it's \"a, b\"", {$M:"it's \"a, b\""}, ["it's \"a, b\"",b]]`, `vfs.fs.size["it's \"a, b\"",pused]`, "a.b",
-		`$[?(@.n == 'it\'s "a, b"')]`, `a\.b`, `it's "a, b" {#NONE}`,
+		`$[?(@.n == 'it\'s \"a, b\"')]`, `a\.b`, `it's "a, b" {#NONE}`,
 		`last(//vfs.fs.size["it's \"a, b\"",pused])>"a.b" and find(//x["it's \"a, b\""],,"like","it's \"a, b\"")=-1.5`,
 	}
 	if !slices.Equal(got, want) {
@@ -233,4 +233,48 @@ func FuzzUpdate(f *testing.F) {
 		keysOf(r, s)
 		_ = conditionName(len(list))
 	})
+}
+
+// TestMacroFunctions makes items and triggers from prototypes with functions of macros, and expects escaped results.
+func TestMacroFunctions(t *testing.T) {
+	d := &model.DefinitionRule{
+		Key: "list",
+		Items: []model.Item{
+			{Key: `disk[{{#NAME}.regsub("^(.*) .*$","\1")},used]`, Interval: model.Duration(time.Minute)},
+			{Key: `port["{{#NAME}.uppercase()}"]`, From: "list", Steps: []model.Step{
+				{Name: "jsonPath", Parameters: []string{`$[?(@.name == "{#NAME}")].{{#NAME}.iregsub("^([A-Z]+)", "\1")}`}},
+				{Name: "matches", Parameters: []string{`{{#NAME}.regsub("(.)$", "\0+")}`}},
+			}},
+		},
+		Triggers: []model.DefinitionTrigger{{
+			Name: `{{#NAME}.regsub("^(\w+)", \1)} of {#ID}`, Expression: `last(//disk[{{#NAME}.regsub("^(.*) .*$","\1")},used])>{{#ID}.regsub("(\d+)$","\1")} or "{{#NAME}.lowercase()}"="{{#NONE}.uppercase()}"`,
+			Severity: model.Average, DependsOn: []string{`{{#NAME}.regsub("^(\w+)", \1)} is away`},
+		}, {Name: `{{#NAME}.regsub("^(\w+)", \1)} is away`, Expression: "1"}},
+	}
+	r := compileRule(t, d)
+	s, fault, err := r.Update(nil, `[{"{#NAME}":"sda's, x", "{#ID}":"a12"}]`, 1)
+	if err != nil || fault != "" || len(s.Entities) != 1 {
+		t.Fatalf("%+v %s %v", s, fault, err)
+	}
+	var got []string
+	for _, one := range r.Items(s, &s.Entities[0]) {
+		got = append(got, one.Key)
+		for _, step := range one.Steps {
+			got = append(got, step.Parameters[0])
+		}
+	}
+	for _, one := range TriggersOf(r, s, &s.Entities[0], trigger.ReplaceEntityMacros) {
+		got = append(got, one.Name, one.Expression)
+	}
+	want := []string{
+		`disk["sda's,",used]`, `port["SDA'S, X"]`, `$[?(@.name == "sda\'s, x")].sda`, `x\+`,
+		"sda of a12", `last(//disk["sda's,",used])>12 or "sda's, x"="{{#NONE}.uppercase()}"`, "sda is away", "1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	c := &model.TemplateDefinition{Rules: []model.DefinitionRule{*d}}
+	if names := c.Dependencies("sda of a12"); !slices.Equal(names, []string{"sda is away"}) {
+		t.Errorf("dependencies %q", names)
+	}
 }

@@ -246,16 +246,14 @@ func ReplaceInKey(key string, value func(string) (string, bool)) string {
 				end++
 			}
 			end = min(end+1, len(rest))
-			out.WriteString(model.ReplaceEntityMacros(rest[:end], quoted))
+			inside := strings.ReplaceAll(strings.TrimSuffix(rest[1:end], `"`), `\"`, `"`)
+			out.WriteString(`"` + strings.ReplaceAll(model.ReplaceEntityMacros(inside, value), `"`, `\"`) + `"`)
 			rest = rest[end:]
 		default:
 			end := 0
 			for end < len(rest) && rest[end] != ',' && rest[end] != ']' {
-				if _, length := model.ParseMacro(rest[end:]); length > 0 {
-					end += length
-				} else {
-					end++
-				}
+				_, length := model.ParseMacro(rest[end:])
+				end += max(length, model.MacroCallLength(rest[end:]), 1)
 			}
 			out.WriteString(replaceInParameter(rest[:end], value, quoted))
 			rest = rest[end:]
@@ -289,15 +287,12 @@ func replaceInSteps(steps []model.Step, value func(string) (string, bool)) []mod
 	for i := range steps {
 		s := &steps[i]
 		escape := escapes[s.Name]
+		if escape == nil {
+			escape = func(v string) string { return v }
+		}
 		s.Parameters = slices.Clone(s.Parameters)
 		for k, text := range s.Parameters {
-			s.Parameters[k] = model.ReplaceEntityMacros(text, func(macro string) (string, bool) {
-				v, ok := value(macro)
-				if ok && escape != nil {
-					v = escape(v)
-				}
-				return v, ok
-			})
+			s.Parameters[k] = model.ReplaceEscapedEntityMacros(text, value, escape)
 		}
 		if s.OnFail != nil {
 			fail := *s.OnFail
@@ -322,5 +317,5 @@ var escapes = map[string]func(string) string{
 	"regex": regexp.QuoteMeta, "matches": regexp.QuoteMeta, "notMatches": regexp.QuoteMeta, "checkRegexError": regexp.QuoteMeta,
 	"prometheusPattern": strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace,
 	"javascript":        strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`, "\n", `\n`, "\r", `\r`).Replace,
-	"jsonPath":          strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace,
+	"jsonPath":          strings.NewReplacer(`\`, `\\`, `'`, `\'`, `"`, `\"`).Replace,
 }
