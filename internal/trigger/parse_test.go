@@ -134,3 +134,26 @@ func TestReplaceHosts(t *testing.T) {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 }
+
+// TestEscapeTexts converts expressions of Zabbix 6.4, and expects doubled backslashes in texts of functions over items
+// alone.
+func TestEscapeTexts(t *testing.T) {
+	for old, want := range map[string]string{
+		`find(/h/k["\\a"],,"regexp","^\d \"x\" \\\.$")=1`: `find(/h/k["\\a"],,"regexp","^\\d \"x\" \\\\\\.$")=1`,
+		`length(concat("a\\","\""))>5 and {$A:"\d"}=1`:    `length(concat("a\\","\""))>5 and {$A:"\d"}=1`,
+		`count(//k,5m,"regexp","{$B}\s")>min(//k,5m)`:     `count(//k,5m,"regexp","{$B}\\s")>min(//k,5m)`,
+	} {
+		got, err := EscapeTexts(old)
+		if err != nil || got != want {
+			t.Errorf("%s: %s %v, expected %s", old, got, err, want)
+		}
+		if _, err := Parse(got); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+	for _, wrong := range []string{`find(//k,,"like","a`, `find(//k,,"like","a\\")`, `concat("\d","x")="x"`} {
+		if got, err := EscapeTexts(wrong); err == nil {
+			t.Errorf("%s: %s", wrong, got)
+		}
+	}
+}
