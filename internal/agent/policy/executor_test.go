@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,6 +68,23 @@ func (n *testNode) read(name string) string {
 	data, err := os.ReadFile(n.path(name))
 	testenv.NoError(n.t, err)
 	return string(data)
+}
+
+// files lists the test node's files with modes, sizes and times. Any write of a file changes the list.
+func (n *testNode) files() string {
+	n.t.Helper()
+	var b strings.Builder
+	testenv.NoError(n.t, filepath.WalkDir(n.folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err == nil {
+			fmt.Fprintln(&b, path, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	}))
+	return b.String()
 }
 
 // directive compiles methods to a directive (policy rule) for tests. In their arguments, $N stands for the test node's
@@ -351,19 +369,27 @@ func TestMethodsAuditAndRepair(t *testing.T) {
 				c.before(n)
 			}
 			methods := `{"component": "a", ` + c.method + `}`
+			before := n.files()
 			for range 2 { // an audit changes nothing
 				if status, messages := n.run(false, methods); status != "non-compliant" || !strings.Contains(messages, c.audit) {
 					t.Fatalf("audit: %s: %s", status, messages)
 				}
 			}
+			if after := n.files(); after != before {
+				t.Fatalf("the audit changed files:\n%s\nwere\n%s", after, before)
+			}
 			if status, messages := n.run(true, methods); status != "repaired" || !strings.Contains(messages, c.audit) {
 				t.Fatalf("enforce: %s: %s", status, messages)
 			}
+			before = n.files()
 			if status, messages := n.run(true, methods); status != "success" || messages != "" {
 				t.Errorf("enforce again: %s: %s", status, messages)
 			}
 			if status, messages := n.run(false, methods); status != "compliant" || messages != "" {
 				t.Errorf("audit again: %s: %s", status, messages)
+			}
+			if after := n.files(); after != before {
+				t.Errorf("the second run changed files:\n%s\nwere\n%s", after, before)
 			}
 			if c.after != nil {
 				c.after(n)
