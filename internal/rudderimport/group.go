@@ -33,7 +33,7 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 	case p.TextOf("system") == "true":
 		im.noteLoss(p, what, "left out: a group of Rudder itself")
 		return
-	case name == "" || im.names["Group/"+name] != title+" ":
+	case name == "" || im.names["Group/"+name] != title+" " || slices.ContainsFunc(im.converted, func(g convertedGroup) bool { return g.id == id }):
 		im.noteLoss(p, what, "left out: it has no id, or another group has it")
 		return
 	}
@@ -70,8 +70,40 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 		im.noteLoss(one, what, "property %s: write it into spec.properties", one.TextOf("name"))
 	}
 	im.noteUnreadFields(p, what)
-	if !im.addResource(p, "Group", name, title, spec) {
-		delete(im.groups, id)
+	im.converted = append(im.converted, convertedGroup{p, id, name, title, spec})
+}
+
+// convertedGroup is a group of Rudder after its conversion. The groups that its query names may still be left out.
+type convertedGroup struct {
+	part            *conversion.Mapping
+	id, name, title string
+	spec            *model.GroupSpec
+}
+
+// addGroups adds the converted groups to the result, except groups that need a group that was left out. Without the
+// missing group such a group would have too few nodes.
+func (im *importer) addGroups() {
+	for {
+		remaining := map[string]bool{}
+		for _, g := range im.converted {
+			remaining[g.name] = true
+		}
+		im.converted = slices.DeleteFunc(im.converted, func(g convertedGroup) bool {
+			i := slices.IndexFunc(g.spec.Groups, func(name string) bool { return !remaining[name] })
+			if i >= 0 {
+				im.noteLoss(g.part, "group "+g.title, "left out: the group %s of its query was left out", g.spec.Groups[i])
+				delete(im.groups, g.id)
+			}
+			return i >= 0
+		})
+		if len(im.converted) == len(remaining) {
+			break
+		}
+	}
+	for _, g := range im.converted {
+		if !im.addResource(g.part, "Group", g.name, g.title, g.spec) {
+			delete(im.groups, g.id)
+		}
 	}
 }
 
