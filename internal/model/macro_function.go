@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// maxMacroResult bounds the result of a macro function in bytes, because templates repeat the groups of a match.
+const maxMacroResult = 64 << 10
+
 // macroFunction is a function of Zabbix over the value of a macro, such as regsub in {{#NAME}.regsub("^(\w+)", "\1")}.
 type macroFunction struct {
 	name   string
@@ -105,8 +108,8 @@ func (f *macroFunction) substitute(value string) (string, bool) {
 	if at == nil {
 		return "", true
 	}
-	out, _ := FillGroups(f.params[1], value, GroupsOf(value, at))
-	return out, true
+	out, _ := FillGroups(f.params[1], value, maxMacroResult, GroupsOf(value, at))
+	return out, len(out) <= maxMacroResult
 }
 
 // replace replaces all matches of the regular expressions of regrepl.
@@ -124,10 +127,13 @@ func (f *macroFunction) replace(value string) (string, bool) {
 		for _, at := range pattern.FindAllStringSubmatchIndex(value, -1) {
 			replacement := ""
 			if f.params[i+1] != "" {
-				replacement, _ = FillGroups(f.params[i+1], value, GroupsOf(value, at))
+				replacement, _ = FillGroups(f.params[i+1], value, maxMacroResult, GroupsOf(value, at))
 			}
 			out.WriteString(value[end:at[0]] + replacement)
 			end = at[1]
+			if out.Len() > maxMacroResult {
+				return "", false
+			}
 		}
 		value = out.String() + value[end:]
 	}
@@ -162,13 +168,14 @@ func GroupsOf(text string, at []int) func(n int) (string, bool) {
 }
 
 // FillGroups fills a template of Zabbix with the groups of a match. \0 to \9 stand for groups, \@ for a required first
-// group, and \\ for a backslash. An empty template stands for the whole text.
-func FillGroups(template, text string, group func(n int) (string, bool)) (out string, ok bool) {
+// group, and \\ for a backslash. An empty template stands for the whole text. FillGroups stops behind most bytes, which
+// the caller sees by the length of the result.
+func FillGroups(template, text string, most int, group func(n int) (string, bool)) (out string, ok bool) {
 	if template == "" {
 		return text, true
 	}
 	var b strings.Builder
-	for i := 0; i < len(template); i++ {
+	for i := 0; i < len(template) && b.Len() <= most; i++ {
 		c := template[i]
 		if c != '\\' || i+1 == len(template) {
 			b.WriteByte(c)

@@ -1,6 +1,7 @@
 package prep
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dlclark/regexp2/v2"
 
+	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -21,6 +23,7 @@ const matchLimit = 100 * time.Millisecond
 // backtracks.
 type pattern struct {
 	linear       *regexp.Regexp  // nil: RE2 does not know the syntax
+	steps        int             // instructions of linear
 	backtracking *regexp2.Regexp // nil: not needed
 	lineEnd      bool            // $ matches also in front of a line feed at the end, which RE2 does not do
 
@@ -35,6 +38,13 @@ const (
 
 // errSlowMatch is the error of a regular expression that is too slow.
 var errSlowMatch = fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
+
+// maxPatternWork bounds the length of a text times the instructions of a linear pattern. One match takes at most
+// seconds.
+const maxPatternWork = 1 << 30
+
+// errPatternWork is the error of a text that is too long for the pattern.
+var errPatternWork = errors.New("the value is too long for a regular expression of this size")
 
 // matchBacktracking matches by the slow backtracking engine, with one more attempt after a time-out. The
 // machine may have paused. A pattern that reaches them several times in a row is skipped for many values.
@@ -72,11 +82,15 @@ func compilePattern(source string, anchors anchoring) (*pattern, error) {
 	if anchors == matchLines {
 		linear, options = "(?m)"+source, regexp2.Multiline
 	}
-	tree, linearErr := syntax.Parse(linear, syntax.Perl)
-	if linearErr == nil {
-		p.linear, linearErr = regexp.Compile(linear)
+	var linearErr error
+	p.linear, p.steps, linearErr = item.CompilePattern(linear)
+	if errors.Is(linearErr, item.ErrPatternSize) {
+		return nil, model.Errorf(model.TooLarge, "the regular expression %q: %w", model.Shorten(source), linearErr)
 	}
-	p.lineEnd = linearErr == nil && matchesLineEnd(tree)
+	if linearErr == nil {
+		tree, err := syntax.Parse(linear, syntax.Perl)
+		p.lineEnd = err == nil && matchesLineEnd(tree)
+	}
 	if linearErr != nil || p.lineEnd {
 		var err error
 		if p.backtracking, err = regexp2.Compile(source, options); err != nil {
@@ -113,6 +127,9 @@ func (p *pattern) useLinear(text string) bool {
 // match reports whether the regular expression matches a text. It fails if that takes too long.
 func (p *pattern) match(text string) (ok bool, err error) {
 	if p.useLinear(text) {
+		if p.steps*len(text) > maxPatternWork {
+			return false, errPatternWork
+		}
 		return p.linear.MatchString(text), nil
 	}
 	err = p.matchBacktracking(func() (err error) {
@@ -127,6 +144,9 @@ func (p *pattern) match(text string) (ok bool, err error) {
 func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err error) {
 	var group func(n int) (string, bool)
 	if p.useLinear(text) {
+		if p.steps*len(text) > maxPatternWork {
+			return "", false, errPatternWork
+		}
 		at := p.linear.FindStringSubmatchIndex(text)
 		if at == nil {
 			return "", false, nil
@@ -147,6 +167,9 @@ func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err 
 			return "", false
 		}
 	}
-	out, ok = model.FillGroups(template, text, group)
+	most := maxOutputOf(text)
+	if out, ok = model.FillGroups(template, text, most, group); len(out) > most {
+		return "", false, errOutput
+	}
 	return out, ok, nil
 }

@@ -65,7 +65,11 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 		return nil, model.Errorf(model.Invalid, "the first parameter, the text to replace, is empty")
 	}
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
-		return item.FromText(strings.ReplaceAll(textOf(v), search, replacement)), nil
+		text := textOf(v)
+		if added := strings.Count(text, search) * (len(replacement) - len(search)); len(text)+added > maxOutputOf(text) {
+			return v, errOutput
+		}
+		return item.FromText(strings.ReplaceAll(text, search, replacement)), nil
 	}, nil
 }
 
@@ -82,7 +86,7 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 			err = errors.New("pattern does not match")
 		}
 		if err != nil {
-			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", source, kindName(v), err)
+			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", shorten(source, maxFailurePattern), kindName(v), err)
 		}
 		return item.FromText(out), nil
 	}, nil
@@ -100,13 +104,13 @@ func compileMatches(want bool) compileFunc {
 			ok, err := p.match(textOf(v))
 			switch {
 			case err != nil:
-				return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
+				return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", shorten(params[0], maxFailurePattern), kindName(v), err)
 			case ok == want:
 				return v, nil
 			case want:
-				return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value does not match regular expression", params[0], kindName(v))
+				return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value does not match regular expression", shorten(params[0], maxFailurePattern), kindName(v))
 			}
-			return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value matches regular expression", params[0], kindName(v))
+			return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value matches regular expression", shorten(params[0], maxFailurePattern), kindName(v))
 		}, nil
 	}
 }
@@ -124,7 +128,7 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		out, ok, err := p.replaceFirst(textOf(v), template)
 		if err != nil {
-			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
+			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", shorten(params[0], maxFailurePattern), kindName(v), err)
 		}
 		if out = strings.TrimSpace(out); ok && out != "" {
 			return v, errors.New(out)

@@ -72,11 +72,14 @@ func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 			out, err = "", fmt.Errorf("cannot evaluate xpath: %v", r)
 		}
 	}()
-	switch result := x.Evaluate(xmlquery.CreateXPathNavigator(root)).(type) {
+	switch result := x.Evaluate(&boundedNavigator{xmlquery.CreateXPathNavigator(root), new(int)}).(type) {
 	case *xpath.NodeIterator:
 		var b strings.Builder
 		for result.MoveNext() {
-			navigator, ok := result.Current().(*xmlquery.NodeNavigator)
+			if b.Len() > maxOutput {
+				return "", errOutput
+			}
+			navigator, ok := result.Current().(*boundedNavigator)
 			if !ok {
 				continue
 			}
