@@ -209,6 +209,43 @@ func TestInstanceReplacesMacros(t *testing.T) {
 	}
 }
 
+// TestInstanceHasLimits makes a Template of a rule with very long texts, and of one with very many triggers. It expects
+// that entities beyond the limits have no items.
+func TestInstanceHasLimits(t *testing.T) {
+	var rows []string
+	for i := range MaxEntities {
+		rows = append(rows, fmt.Sprintf(`{"{#FSNAME}":"%s%d"}`, strings.Repeat("x", 1000), i))
+	}
+	for name, edit := range map[string]func(*model.DefinitionRule){
+		"long steps": func(d *model.DefinitionRule) {
+			d.Items[0].Key = "x[{#FSNAME}]"
+			d.Items[0].Steps = []model.Step{{Name: "trim", Parameters: []string{strings.Repeat("{#FSNAME}", 6000)}}}
+		},
+		"triggers": func(d *model.DefinitionRule) {
+			for i := range 2000 {
+				d.Triggers = append(d.Triggers, model.DefinitionTrigger{Name: fmt.Sprint(i, "{#FSNAME}"), Expression: "1"})
+			}
+		},
+	} {
+		r := compileRule(t, fileSystems(edit))
+		s, _, err := r.Update(r.ConvertState(nil), "["+strings.Join(rows, ",")+"]", 1)
+		testenv.NoError(t, err)
+		size := 0
+		out, faults := Instantiate(&model.TemplateDefinition{}, []*Rule{r}, []*State{s}, trigger.ReplaceEntityMacros)
+		for i := range out.Items {
+			for k := range out.Items[i].Steps {
+				size += len(strings.Join(out.Items[i].Steps[k].Parameters, ""))
+			}
+		}
+		if len(out.Items) == 0 || size > maxTexts || len(out.Triggers) > maxTriggers || !strings.Contains(faults[0], "entities without items") {
+			t.Errorf("%s: %d items, %d bytes of steps, %d triggers, fault %q", name, len(out.Items), size, len(out.Triggers), faults)
+		}
+		if trimmed := LimitItems([]*Rule{r}, []*State{s}, 5); len(trimmed[0].Entities) != 5 {
+			t.Errorf("%s: %d entities for 5 items", name, len(trimmed[0].Entities))
+		}
+	}
+}
+
 // FuzzUpdate runs a rule with a random formula twice on a random list, and expects equal states.
 func FuzzUpdate(f *testing.F) {
 	f.Add(mounts, "A and not B", "ext", "$.name")
