@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -269,7 +270,15 @@ func TestUploadsArePairs(t *testing.T) {
 	offer("a", "z.ocs.sign", 5, "20 5")
 	offer("flood", "2.ocs.sign", 5, "50 5")
 	offer("flood", "1.ocs.sign", 5, "0 0")
-	for _, file := range []string{"", "web1", "web1.log.gz", ".ocs", ".sign"} {
+	// A sender of very many small files is refused, too, and others are not.
+	x = uploads{most: 100, pairs: map[uploadKey]*upload{}}
+	for i := range maxPairs {
+		x.pairs[uploadKey{"flood", strconv.Itoa(i)}] = &upload{until: now.Add(uploadTime)}
+	}
+	offer("flood", "x.ocs", 0, "too many inventories wait")
+	offer("a", "z.ocs", 20, "0 0")
+	offer("a", "z.ocs.sign", 5, "20 5")
+	for _, file := range []string{"", "web1", "web1.log.gz", ".ocs", ".sign", strings.Repeat("x", 300) + ".ocs"} {
 		if _, _, ok := keyOfUpload("a", file); ok {
 			t.Errorf("%q is an inventory", file)
 		}
