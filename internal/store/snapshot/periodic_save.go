@@ -244,7 +244,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		bytes:    counter("written_bytes_total", "Bytes of snapshots written."),
 		encode: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "muster", Subsystem: "snapshot", Name: "encode_seconds",
-			Help: "Duration of a partition's lock during encoding.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
+			Help: "Duration of the encoding of a partition, with the write of its full chunks.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
 		}),
 	}
 	if r != nil {
