@@ -80,7 +80,7 @@ type convertedGroup struct {
 	spec            *model.GroupSpec
 }
 
-// addGroups adds the converted groups to the result, except groups that need a group that was left out. Without the
+// addGroups adds the converted groups to the result, except groups whose query names a missing group. Without the
 // missing group such a group would have too few nodes.
 func (im *importer) addGroups() {
 	for {
