@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestSnapshotOnSlowDisk stalls the write of full chunks for a snapshot, and expects commits of the partition to be
-// applied meanwhile. A kill follows. The start from that snapshot, of the live view or of a second one, finds each value once.
+// TestSnapshotOnSlowDisk stalls the file writes of a snapshot, and expects commits of the partition to be applied.
+// A kill follows. The start from that snapshot, of the live view or of a second one, finds each value once.
 func TestSnapshotOnSlowDisk(t *testing.T) {
 	for second := range 2 {
 		fs, dir, killed := faultfs.New(disk.OS{}), t.TempDir(), t.TempDir()
