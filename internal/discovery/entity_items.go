@@ -170,7 +170,7 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 		over := 0
 		for k := range states[i].Entities {
 			e := &states[i].Entities[k]
-			if !left.take(r, states[i], e) {
+			if !left.reserve(r, states[i], e) {
 				over++
 				continue
 			}
@@ -202,17 +202,23 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 	return out, faults
 }
 
-// room has the numbers of triggers and bytes of texts that the rules of a Template may still make on a node.
-type room struct{ triggers, bytes int }
+// room counts the triggers and bytes of texts that a Template may still make on a node.
+type room struct {
+	triggers, bytes int
+	full            bool // an entity had no room, so that all later entities have none
+}
 
 // newRoom returns the room of a Template on a node.
-func newRoom() *room { return &room{maxTriggers, maxTexts} }
+func newRoom() *room { return &room{triggers: maxTriggers, bytes: maxTexts} }
 
-// take takes the room of an entity, or returns false without room. It counts the triggers and texts of all prototypes,
+// reserve takes the room of an entity, or returns false without room. The triggers and texts of all prototypes count,
 // before any is made.
-func (l *room) take(r *Rule, s *State, e *Entity) bool {
+func (l *room) reserve(r *Rule, s *State, e *Entity) bool {
+	if l.full {
+		return false
+	}
 	triggers, bytes := len(r.DefinitionRule.Triggers), r.expandedBytes(s, e)
-	if triggers > l.triggers || bytes > l.bytes {
+	if l.full = triggers > l.triggers || bytes > l.bytes; l.full {
 		return false
 	}
 	l.triggers, l.bytes = l.triggers-triggers, l.bytes-bytes
@@ -270,7 +276,7 @@ func LimitItems(rules []*Rule, states []*State, items int) []*State {
 			continue
 		}
 		for k := range states[i].Entities {
-			if !left.take(r, states[i], &states[i].Entities[k]) {
+			if !left.reserve(r, states[i], &states[i].Entities[k]) {
 				continue // Instantiate makes nothing of it
 			}
 			if items -= len(r.Items(states[i], &states[i].Entities[k])); items < 0 {

@@ -41,7 +41,7 @@ func compileRuleGroup(c *unitCompiler, d *declaredResource) (*unit, error) {
 }
 
 // checkRule checks with Prometheus's own validation whether an alert or recording rule is valid. It checks name,
-// expression and templates. labels are those of the group.
+// expression and templates. labels are the labels of the group.
 func checkRule(r *model.Rule, labels map[string]string) error {
 	for _, texts := range []map[string]string{labels, r.Labels, r.Annotations} {
 		for _, name := range slices.Sorted(maps.Keys(texts)) {

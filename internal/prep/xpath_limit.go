@@ -8,7 +8,7 @@ import (
 )
 
 // maxXPathSteps bounds the moves of one XPath evaluation through its document. The limit is seconds of processor time.
-const maxXPathSteps = 100_000_000
+const maxXPathSteps = 20_000_000
 
 // boundedNavigator walks an XML document for package xpath, and counts the visited nodes. It panics at the limit, and
 // xmlPath.query returns the panic as an error.

@@ -18,7 +18,7 @@ const (
 // wideVerb matches a verb of printf whose width or precision is long or a variable.
 var wideVerb = regexp.MustCompile(`%[^a-zA-Z%]*(\*|[0-9]{4})`)
 
-// CheckTemplate returns an error for a label's or annotation's template that may take very long or very much memory.
+// CheckTemplate returns an error for an alert's template that may take much time or memory.
 // Such templates call templates, loop over numbers, or multiply texts. An invalid template is no error here, because
 // Prometheus's own validation has a better one.
 func CheckTemplate(text string) error {
@@ -95,7 +95,7 @@ func (c *templateChecker) checkNode(node parse.Node, dot templateValue) error {
 	return nil
 }
 
-// valueOf estimates the value of a pipeline, and stores the value of the variables that it sets.
+// valueOf estimates the value of a pipeline, and stores the values of changed variables.
 func (c *templateChecker) valueOf(pipe *parse.PipeNode, dot templateValue) (value templateValue, err error) {
 	for i, command := range pipe.Cmds {
 		var piped []templateValue

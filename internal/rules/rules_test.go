@@ -401,7 +401,7 @@ func TestMissedEvaluations(t *testing.T) {
 	}
 }
 
-// TestUnboundedTemplatesAreNotEvaluated declares a group whose template would take all memory, and expects that the
+// TestUnboundedTemplatesAreNotEvaluated declares groups with templates that would take all memory. It expects that the
 // engine does not have the group.
 func TestUnboundedTemplatesAreNotEvaluated(t *testing.T) {
 	for _, template := range []string{`{{ $a := $labels.node }}` + strings.Repeat(`{{ $a = print $a $a }}`, 60), "{{ range 1000000000 }}{{ end }}"} {

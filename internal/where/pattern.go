@@ -12,8 +12,7 @@ import (
 // text, and a short text such as .{1000} has many instructions.
 const maxPatternSteps = 500
 
-// checkPatterns returns an error for a call of matches() with a large regular expression, or with a text that
-// evaluation computes.
+// checkPatterns returns an error for a call of matches() with a large or computed regular expression.
 func checkPatterns(a *ast.AST) error {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(a), ast.FunctionMatcher(overloads.Matches)) {
 		args := e.AsCall().Args()

@@ -382,7 +382,7 @@ func TestLabelsBetweenSamples(t *testing.T) {
 	if slices.Sort(want); !slices.Equal(s.journaledSamples(t), want) {
 		t.Errorf("%q, want %q", s.journaledSamples(t), want)
 	}
-	var r requestReader
+	r := requestReader{maxParts: 20_000}
 	many := bytes.Repeat([]byte{tagSeriesLabel, 0, seriesSamples<<3 | byte(protowire.BytesType), 0}, 10_000)
 	if n := testing.AllocsPerRun(1, func() { r.readSeries(many) }); n > 100 || len(r.encoded) != 20_000 {
 		t.Errorf("%v allocations for %d bytes of labels", n, len(r.encoded))
