@@ -57,10 +57,18 @@ func (o *Sender) execute(ctx context.Context, argv, env []string, stdin io.Reade
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil && cmd.ProcessState.Success():
 		return state, nil
 	case ctx.Err() != nil:
-		return state, fmt.Errorf("command timed out after %s: %s", timeout, stderr)
+		return state, fmt.Errorf("command timed out after %s%s", timeout, appendOutput(stderr))
 	default:
-		return state, fmt.Errorf("the command failed: %w: %s", err, stderr)
+		return state, fmt.Errorf("the command failed: %w%s", err, appendOutput(stderr))
 	}
+}
+
+// appendOutput returns a colon and the error output of a command, or an empty text for a silent command.
+func appendOutput(stderr *outputCapture) string {
+	if text := stderr.String(); text != "" {
+		return ": " + text
+	}
+	return ""
 }
 
 // environment returns the environment variables for a handler's or mutator's command. The variables come from the

@@ -123,6 +123,10 @@ func TestCommandGetsTheNotification(t *testing.T) {
 		t.Errorf("a failing command: %.800v", err)
 	}
 
+	spec.Command.Argv = []string{"/bin/sh", "-c", "exit 3"}
+	if err := sendOneMessage(t.Context(), spec, one); err == nil || !strings.HasSuffix(err.Error(), "exit status 3") {
+		t.Errorf("a command that fails silently: %v", err)
+	}
 	if err := sendOneMessage(t.Context(), &model.HandlerSpec{}, one); !IsFinal(err) {
 		t.Errorf("no command: %v", err)
 	}
