@@ -160,7 +160,7 @@ func assetListCommand(s *commandLine) *cobra.Command {
 				}
 				return rows, page.Next, nil
 			})
-			return listOutput[assetBuildRow]{value: rows, items: rows, columns: screen.SplitColumns("NAMESPACE|NAME|FOR|SHA512|ARCHIVE").HideUnless(c.allNamespaces, "NAMESPACE"), row: func(r assetBuildRow) []any {
+			return listOutput[assetBuildRow]{value: rows, items: rows, empty: f.emptyText("assets", false, c.listNamespace(), "Upload one: muster asset add NAME FILE"), columns: screen.SplitColumns("NAMESPACE|NAME|FOR|SHA512|ARCHIVE").HideUnless(c.allNamespaces, "NAMESPACE"), row: func(r assetBuildRow) []any {
 				return []any{r.Namespace, r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive)}
 			}}, err
 		}),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,13 +23,13 @@ func auditCommand(s *commandLine) *cobra.Command {
 		use: "audit [KIND [NAME]]", short: "List recorded changes with author, time, address and reason, newest first",
 		args: cobra.MaximumNArgs(2), complete: s.completeObjects(1),
 		flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&f.limit, "limit", 20, "maximum number of changes")
+			flags.IntVar(&f.limit, "limit", 20, "maximum number of changes (0: all)")
 			f.registerWhere(flags, whereRowHelp(`row.user == "ann"`))
 			flags.BoolVar(&diff, "diff", false, "show the differences")
 		},
 		check: func(c *commandCall) error {
-			if f.limit < 1 {
-				return model.Errorf(model.Invalid, "--limit %d: expected 1 or more", f.limit)
+			if f.limit < 0 {
+				return model.Errorf(model.Invalid, "--limit %d: expected a number of changes, or 0 for all", f.limit)
 			}
 			if len(c.args) == 0 {
 				return nil
@@ -70,7 +71,8 @@ func auditCommand(s *commandLine) *cobra.Command {
 					printChangesOfRevision(c, changes, diff, f.limit)
 				}
 				if next != "" {
-					c.Printf("older changes exist: --limit %d\n", f.limit*5)
+					byServer := slices.ContainsFunc(items, func(change v1.Change) bool { return change.User == "server" })
+					c.Printf("older changes exist: --limit %d%s\n", f.limit*5, textIf(byServer && f.Where == "", `; without changes by the server: --where 'row.user != "server"'`))
 				}
 			})
 		},
@@ -109,7 +111,7 @@ func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most
 	}
 	c.Printf("%s\n", appendReason(changeAuthor(head)+" changed "+model.CountNoun(len(changes), "resource"), head))
 	for i, change := range changes {
-		if i == most {
+		if i == most && most > 0 {
 			c.Printf("        and %d more\n", len(changes)-most)
 			return
 		}

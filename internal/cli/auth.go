@@ -51,7 +51,7 @@ func userRightsText(role string, bindings map[string]string, run bool) string {
 func tokenCreateCommand(s *commandLine) *cobra.Command {
 	var r v1.TokenRequest
 	var expires, never string
-	const programHelp = "alerts only sends alerts (docs/alerts.md), remote-write only writes samples of a Prometheus (docs/metrics.md)"
+	const programHelp = "alerts only sends alerts (docs/alerts.md), remote-write only writes samples of a Prometheus (docs/promql.md)"
 	return s.buildCommand(command{
 		use: "create", short: "Create a token and show it once", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {

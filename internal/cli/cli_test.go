@@ -183,3 +183,12 @@ func TestReadShadowLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfNumbersAreItems formats a check's number for -o name, and expects the name of an item.
+func TestNamesOfNumbersAreItems(t *testing.T) {
+	names, err := namesOfObjects(v1.ItemList{Items: []v1.ItemState{{Namespace: "default", Node: "web01", Check: "load", Key: "load1"}, {Namespace: "default", Node: "web01", Key: "agent.ping"}}})
+	testenv.NoError(t, err)
+	if want := []string{"item/web01/load1", "item/web01/agent.ping"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}

@@ -238,7 +238,11 @@ func (l listOutput[T]) print(c *commandCall) error {
 		return err
 	}
 	for _, note := range l.notes {
-		if note != "" {
+		switch {
+		case note == "":
+		case c.NoHeaders: // standard output has rows only
+			c.Notef("%s\n", c.ReplaceProgramName(note))
+		default:
 			c.Wrapf(2, "%s", c.ReplaceProgramName(note))
 		}
 	}

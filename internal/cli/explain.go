@@ -75,9 +75,16 @@ func printKinds(c *commandCall) error {
 		}
 		kinds = append(kinds, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced, Doc: e.Text})
 	}
-	return listOutput[v1.Kind]{value: kinds, items: kinds, columns: screen.SplitColumns("KIND|PLURAL|SHORT|NAMESPACED"), row: func(k v1.Kind) []any {
-		return []any{k.Kind, k.Plural, k.Short, k.Namespaced}
-	}}.print(c)
+	return listOutput[v1.Kind]{value: kinds, items: kinds, columns: screen.SplitColumns("KIND|PLURAL|SHORT|NAMESPACED|MEANING").HideUnless(c.Format == screen.Wide, "PLURAL", "NAMESPACED"), row: func(k v1.Kind) []any {
+		return []any{k.Kind, k.Plural, k.Short, k.Namespaced, kindMeaning(k)}
+	}, notes: []string{"one kind with its fields and an example: muster explain check"}}.print(c)
+}
+
+// kindMeaning returns the first sentence of a kind's documentation without its subject.
+func kindMeaning(k v1.Kind) string {
+	sentence, _, _ := strings.Cut(strings.ReplaceAll(k.Doc, "\n", " "), ". ")
+	_, meaning, _ := strings.Cut(strings.TrimSuffix(sentence, "."), k.Kind+" ")
+	return strings.TrimPrefix(meaning, "is ")
 }
 
 // printExplanation writes the explanation of a kind or field, of its fields, and an example.

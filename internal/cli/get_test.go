@@ -63,7 +63,7 @@ func TestOtherNamespaces(t *testing.T) {
 		{"get events", "in other namespaces: demo 2 events (1 not OK). All: -A. One: -n demo\n", ""},
 		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"otherNamespaces": [`, "-A"},
 		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
-		{"status", "           demo 2 events (1 not OK), default 1 event; only one: -n demo\n", ""}, {"status -n demo", "", "default 1"},
+		{"status", "           demo 2 events (1 not OK), default 1 event; one namespace: -n demo\n", ""}, {"status -n demo", "", "default 1"},
 	} {
 		if out, code := x.runCommandLine("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
 			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)

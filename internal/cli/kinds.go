@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -176,7 +177,19 @@ func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 	if list, _ := findServerStateList(word); list.argument != "" {
 		return e.WithHint("%s %s %s. List %s: muster get %s", c.CommandPath(), word, list.argument, list.name, list.name)
 	}
-	return s.unknownKindError(word)
+	if err := s.unknownKindError(word); c.Name() != "describe" || !strings.HasPrefix(hintOf(err), "kinds: ") {
+		return err
+	}
+	return model.Errorf(model.Invalid, "unknown kind %q", word).WithHint("for a node: muster describe node %s. Kinds: muster explain", word)
+}
+
+// hintOf returns the hint of an error, or an empty text.
+func hintOf(err error) string {
+	var e *model.Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
 }
 
 // resourceRefText formats a resource as KIND/NAME, or as KIND/NAMESPACE/NAME outside the default namespace

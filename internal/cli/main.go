@@ -239,7 +239,8 @@ func exitCodesTopic() *cobra.Command {
 
 Codes of single commands:
 
-  muster diff, muster plan --exit-code   20 apply would change a resource
+  muster diff --exit-code                20 apply would change a resource
+  muster plan --exit-code                20 apply would change a resource
   muster status --exit-code              20 only warnings, 21 not well
   muster doctor                          9 a part does not work
   muster run                             20 a run was not OK, 21 a run did not start or its end is unknown

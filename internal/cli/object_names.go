@@ -244,7 +244,7 @@ func namesOfObjects(value any) ([]string, error) {
 			names[i] = resourceRefText(o.Kind, o.Metadata.Namespace, o.Metadata.Name)
 		case o.Opened != nil && o.ID != nil:
 			names[i] = fmt.Sprint("problem/", o.ID)
-		case o.Node != "" && o.Check != "":
+		case o.Node != "" && o.Check != "" && o.Key == "":
 			names[i] = "event/" + eventName{o.Namespace, o.Node, o.Check}.String()
 		case o.Node != "" && o.Key != "":
 			names[i] = "item/" + eventName{o.Namespace, o.Node, o.Key}.String()

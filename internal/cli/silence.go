@@ -70,7 +70,7 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.silence.UntilResolved, "until-resolved", false, "end the silence when its first problem closes")
 	flags.BoolVar(&f.forever, "forever", false, "until a user ends it: muster silence end")
 	flags.BoolVar(&f.silence.Drop, "drop", false, "drop held notifications at the end of the silence")
-	flags.StringVarP(&f.silence.Reason, "reason", "m", "", "reason, shown with each held problem")
+	registerMessageFlag(flags, &f.silence.Reason, "reason, shown with each held problem")
 	flags.StringVar(&f.request.Name, "name", "", "name; default: node, check and time")
 	flags.IntVar(&f.request.MaxAffected, "max-affected", 0, "largest number of nodes without --yes (0: a fifth of all, at least 50)")
 	flags.BoolVar(&f.future, "future", false, "permit names of nodes and checks that do not exist yet")

@@ -241,7 +241,7 @@ func printEventStatus(c *commandCall, s v1.Status) {
 			textIf(s.NoProblem > 0, fmt.Sprintf("; %d of them no problem, because too few results failed (alert.failAfter)", s.NoProblem)))
 	}
 	if len(s.Namespaces) > 0 {
-		c.printStatusLine("", "%s; only one: -n %s", strings.Join(convertEach(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
+		c.printStatusLine("", "%s; one namespace: -n %s", strings.Join(convertEach(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if parts := problemCountsText(s); len(parts) > 1 || s.Handled.Sum() > 0 {

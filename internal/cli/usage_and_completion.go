@@ -75,6 +75,11 @@ var foreignCommands = []foreignWordHint{
 	{"start serve", "start server and agent on this machine: muster up. A server alone: muster server"},
 	{"join enrol enroll token", "print the command for a new machine: muster node token"},
 	{"whoami", "did you mean: muster auth whoami"},
+	{"ack acknowledge", "did you mean: muster event ackREST"},
+	{"resolve", "did you mean: muster event resolveREST"},
+	{"backup restore", "copy the data folder of the stopped server; after a restore: muster doctor restored --data DIR"},
+	{"bundle", "did you mean: muster debug bundle"},
+	{"rollback undo revert", "the roll-out of a directive: muster rollout undo DIRECTIVE. Recorded changes: muster audit --diff"},
 }
 
 // commandForForeignWord returns the Muster command for a command or kind of another program. Other programs are
@@ -235,7 +240,7 @@ func flagTypeText(f *pflag.Flag) (name, example string) {
 // typing errors.
 func nearestFlag(c *cobra.Command, word string) string {
 	for _, foreign := range [][3]string{{"json", "output", "-o json"}, {"yaml", "output", "-o yaml"}, {"wide", "output", "-o wide"},
-		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}} {
+		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}, {"reason", "message", "--message"}} {
 		if word == foreign[0] && c.Flags().Lookup(foreign[1]) != nil {
 			return foreign[2]
 		}

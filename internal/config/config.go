@@ -32,7 +32,7 @@ type Server struct {
 	Listen         string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
 	ListenAgents   string   `name:"listen-agents" doc:"Separate address for agents: they join and connect only there, and it serves nothing else. Agents that joined before need it in their own --server."`
 	AgentServers   []string `name:"agent-servers" doc:"Addresses for agents, as HOST:PORT in order of preference, for join tokens and connected agents. Agents learn them with their next session, and try their own list after them. Default: join tokens name the addresses of advertise, and connected agents keep their list."`
-	ListenAdmin    string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; every user of this machine can also read profiles, log and settings there. off: none."`
+	ListenAdmin    string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; there, root and the server's user can also read profiles, log and settings. off: none."`
 	ListenPlain    string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: the server trusts every client."`
 	SensuListen    string   `name:"sensu-listen" doc:"Address for agents of Sensu Go 6, usually :8081, with the certificate of --listen. Default: none. See docs/sensu.md."`
 	SensuTLS       string   `name:"sensu-tls" default:"on" doc:"off: Sensu agents connect without TLS, by ws://, and anybody on the network path can read their password and results."`

@@ -63,7 +63,7 @@ func (o *Sender) execute(ctx context.Context, argv, env []string, stdin io.Reade
 	}
 }
 
-// appendOutput returns a colon and the error output of a command, or an empty text for a silent command.
+// appendOutput returns a colon and a command's error output. Without output the text is empty.
 func appendOutput(stderr *outputCapture) string {
 	if text := stderr.String(); text != "" {
 		return ": " + text

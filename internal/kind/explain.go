@@ -49,6 +49,14 @@ func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	return at, nil
 }
 
+// indefinite returns a name with its article, such as A Check or An Asset.
+func indefinite(name string) string {
+	if strings.ContainsAny(name[:1], "AEIO") {
+		return "An " + name
+	}
+	return "A " + name
+}
+
 // findField returns the field with the given name in any case, or nil if no such field exists.
 func (e *Explanation) findField(name string) *Explanation {
 	for i := range e.Fields {
@@ -82,7 +90,7 @@ func (e *Explanation) Name() string { return e.Path[strings.LastIndexByte(e.Path
 func (c sourceComments) explainKind(k *Kind) *Explanation {
 	spec := reflect.TypeOf(k.New()).Elem()
 	root := strings.ToLower(k.Name)
-	e := &Explanation{Path: root, Type: "resource", Text: strings.Replace(c[spec.Name()], spec.Name(), "A "+k.Name, 1), Example: k.Example}
+	e := &Explanation{Path: root, Type: "resource", Text: strings.Replace(c[spec.Name()], spec.Name(), indefinite(k.Name), 1), Example: k.Example}
 	e.Fields = []Explanation{
 		c.explainFieldType(reflect.TypeFor[model.Metadata](), root+".metadata", nil),
 		c.explainFieldType(spec, root+".spec", nil),

@@ -176,7 +176,11 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 		if holds {
 			text = "the condition is true: "
 		}
-		sort(Explanation{Lands: holds, Text: text + t.where.key.expr})
+		text += t.where.key.expr
+		if t.where.key.expr == "true" {
+			text = "every node is selected"
+		}
+		sort(Explanation{Lands: holds, Text: text})
 	}
 	return yes, no
 }

@@ -178,7 +178,7 @@ func (s *Screen) TimeAndAge(t time.Time) string {
 	case t.IsZero():
 		return "never"
 	case t.After(s.Now()):
-		return s.DateTimeAndZone(t) + " (in " + model.TimeSpan(t.Sub(s.Now())) + ")"
+		return s.DateTimeAndZone(t) + " (in " + model.RoundTimeSpan(t.Sub(s.Now())) + ")"
 	}
 	return s.DateTimeAndZone(t) + " (" + s.AgeText(t) + ")"
 }

@@ -69,11 +69,11 @@ func TestDocumentsEscapeControls(t *testing.T) {
 // TestPastableNamesAreNotCut writes a table on a narrow terminal, and expects uncut names of triggers and problem ids.
 // People paste these texts.
 func TestPastableNamesAreNotCut(t *testing.T) {
-	source, problem := "linux-by-zabbix-agent:high-memory-utilization-for-5m", "fe7s5ygs3rabc46m"
+	source, directive, problem := "linux-by-zabbix-agent:high-memory-utilization-for-5m", "sshd-without-root-login", "fe7s5ygs3rabc46m"
 	var out bytes.Buffer
-	table := NewTable([]string{strings.Repeat("o", 60)}, SplitColumns("STATE|SOURCE|OPENED|PROBLEM|OUTPUT"), func(output string) []any { return []any{"OPEN", source, "1m ago", problem, output} })
+	table := NewTable([]string{strings.Repeat("o", 60)}, SplitColumns("STATE|SOURCE|DIRECTIVE|PROBLEM|OUTPUT"), func(output string) []any { return []any{"OPEN", source, directive, problem, output} })
 	testenv.NoError(t, table.Write(&Screen{Out: &out, Width: 70}))
-	if !strings.Contains(out.String(), source) || !strings.Contains(out.String(), problem) {
+	if !strings.Contains(out.String(), source) || !strings.Contains(out.String(), directive) || !strings.Contains(out.String(), problem) {
 		t.Error(out.String())
 	}
 }

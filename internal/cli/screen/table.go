@@ -42,7 +42,7 @@ type Table struct {
 }
 
 // uncut are the columns with text that people type again: they are never cut.
-var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "SOURCE", "NAME", "ID", "PROBLEM", "STATUS", "STATE", "EVENT", "KEY", "TEMPLATE", "SERIES", "GROUP", "HANDLER",
+var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "SOURCE", "NAME", "ID", "PROBLEM", "STATUS", "STATE", "EVENT", "KEY", "TEMPLATE", "SERIES", "GROUP", "HANDLER", "DIRECTIVE", "POLICY", "RULE", "REQUEST",
 	"ROUTE", "USER", "QUEUE", "WORST NODE"}
 
 // isNeverCutColumn reports whether a column's cells are never truncated. People type such cells again, for example

@@ -38,7 +38,7 @@ func checkCommand() *cobra.Command {
 	c := &check{}
 	cmd := &cobra.Command{
 		Use:   "check [NAME|FILE…]",
-		Short: "The release check: does a result cost more than it did?",
+		Short: "Release check: compare the cost of results with the baseline",
 		Long: `Plays the scenarios of the release check (make bench), each at a fixed scale on a server of its own, and
 compares the cost of each with the baseline: allocations, bytes, fsyncs and system calls per result, and the
 server's CPU beside the loader's. They are nearly the same on every machine, and decide; times are of this

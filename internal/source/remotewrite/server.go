@@ -113,10 +113,10 @@ func (s *Server) Serve(header http.Header, r *http.Request, _ string) error {
 func (s *Server) serve(header http.Header, r *http.Request) error {
 	namespace, ok := s.login.NamespaceOf(r.URL.Path, method)
 	if !ok {
-		return model.Errorf(model.NotFound, "path %s does not exist", r.URL.Path).WithHint("write samples by POST %s%s, or %sNAMESPACE/%s: docs/metrics.md", Path, method, Path, method)
+		return model.Errorf(model.NotFound, "path %s does not exist", r.URL.Path).WithHint("write samples by POST %s%s, or %sNAMESPACE/%s: docs/promql.md", Path, method, Path, method)
 	}
 	if r.Method != http.MethodPost {
-		return model.Errorf(model.Invalid, "this path only accepts samples by POST; to read samples, use: muster query").WithHint("docs/metrics.md")
+		return model.Errorf(model.Invalid, "this path only accepts samples by POST; to read samples, use: muster query").WithHint("docs/promql.md")
 	}
 	user, err := s.login.Authenticate(r, namespace)
 	if err != nil {
@@ -165,7 +165,7 @@ func versionOf(header http.Header) (version2 bool, err error) {
 	message := cmp.Or(parameters["proto"], "prometheus.WriteRequest")
 	if err != nil || kind != "application/x-protobuf" || encoding != "snappy" || message != "prometheus.WriteRequest" && message != "io.prometheus.write.v2.Request" {
 		return false, model.Errorf(model.Invalid, "the request is neither remote write 1.0 nor 2.0: Content-Type %q, Content-Encoding %q", header.Get("Content-Type"), encoding).
-			WithHint("send application/x-protobuf, compressed with snappy: docs/metrics.md")
+			WithHint("send application/x-protobuf, compressed with snappy: docs/promql.md")
 	}
 	return message != "prometheus.WriteRequest", nil
 }
@@ -254,7 +254,7 @@ func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) 
 		header.Set("X-Prometheus-Remote-Write-"+of.kind+"-Written", strconv.Itoa(of.n))
 	}
 	if refused > 0 {
-		return model.Errorf(model.Invalid, "refused %d samples, wrote the remaining %d samples: %s", refused, b.kept, b.reason).WithHint("see the limits: docs/metrics.md")
+		return model.Errorf(model.Invalid, "refused %d samples, wrote the remaining %d samples: %s", refused, b.kept, b.reason).WithHint("see the limits: docs/promql.md")
 	}
 	return nil
 }
