@@ -224,6 +224,19 @@ func TestViewerReadsNoSecrets(t *testing.T) {
 		assertAnswer(t, r, 200, `"op":"unchanged"`, "POST", "/api/v1/apply", made.Secret, plan, nil)
 		assertAnswer(t, r, 403, "may only read", "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil)
 	}
+	// Neither does the preview of a prune, whose resources the request does not name.
+	r.Apply(strings.ReplaceAll(strings.ReplaceAll(yaml, "s3cret", "another-s3cret"), "metadata: {", "metadata: {owner: o, "))
+	r.Apply("{kind: Namespace, metadata: {name: mine}}")
+	both, err := c.Access.CreateToken(ctx, v1.TokenRequest{Bindings: map[string]string{"default": access.Viewer, "mine": access.Admin}})
+	testenv.NoError(t, err)
+	for _, token := range []string{made.Secret, both.Secret} {
+		for _, list := range []string{``, `{"kind":"Check","metadata":{"name":"x","namespace":"mine"},"spec":{"interval":"60s","command":"true"}}`} {
+			status, _, text := sendRequest(t, r, "POST", "/api/v1/apply", token, `{"dryRun":true,"owner":"o","prune":true,"allowEmpty":true,"resources":[`+list+`]}`, nil)
+			if status != 200 || strings.Contains(text, "s3cret") || !strings.Contains(text, "PAGER_KEY: (hidden)") {
+				t.Errorf("the preview of a prune: %d %s", status, text)
+			}
+		}
+	}
 	_, _, seen := sendRequest(t, r, "GET", "/api/v1/handlers/default/pager", made.Secret, "", nil)
 	assertAnswer(t, r, 422, "PAGER_KEY", "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil)
 }

@@ -372,7 +372,8 @@ func evaluateInventories(ctx context.Context, view *inventory.View, planner *pla
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.PeriodicSaver{
 		Store: s.snapshots, View: s.replays, Gates: s.snapshotConditions(), Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
-		Pressure: func() float64 { st := s.journal.Stats(); return st.FillRatio() },
+		ReplaySize: func() int64 { return s.journal.SizeAfter(s.snapshots.ReplayStart()) },
+		Pressure:   func() float64 { st := s.journal.Stats(); return st.FillRatio() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Slowest(); ok {
 				if err := s.journal.Cut(lowest.At); err != nil {

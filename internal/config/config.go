@@ -53,7 +53,7 @@ type Server struct {
 
 	JournalBudget       model.Size     `name:"journal-budget" default:"4GiB" doc:"Maximum size of the journal on disk. Near it the server slows down agents; it deletes nothing early."`
 	JournalReserve      model.Size     `name:"journal-reserve" default:"256MiB" doc:"Reserved disk space: a full disk still has space for snapshots and clean-up."`
-	SnapshotCycle       model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which the server writes a snapshot of every partition."`
+	SnapshotCycle       model.Duration `name:"snapshot-cycle" default:"10m" doc:"Longest time in which the server writes a snapshot of every partition. A busy server takes at most a minute, so that a start replays little."`
 	HistoryBudget       model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history, in history.db or PostgreSQL. Changes, closed problems and sent messages make room for new ones before their retention ends: the oldest of the node that holds the most, in the namespace that holds the most. A SQLite file does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
 	HistoryRetention    model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
 	ComplianceRetention model.Duration `name:"compliance-retention" default:"400d" doc:"Retention of directive runs in compliance.db or PostgreSQL, which may become as large as history-budget; beyond it the oldest runs of the nodes that hold the most go first. 0s: unlimited."`

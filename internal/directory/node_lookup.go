@@ -242,6 +242,18 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return u.Namespace, u.Name.Name, true
 }
 
+// SourceGroups returns the groups that the check or Template of a problem targets. A built-in check, such as keepalive,
+// targets none.
+func (d *Directory) SourceGroups(s model.Source) (list []string) {
+	if u := d.SourceUnit(s); u != nil {
+		now := d.now.Load()
+		for _, g := range u.Groups {
+			list = append(list, now.groupName(g))
+		}
+	}
+	return list
+}
+
 // NodeUnits returns the ids of the units (checks, Templates and directives) that are assigned to a node, ascending.
 func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
@@ -332,9 +344,6 @@ func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 	return d.now.Load().definitions.Value(id)
 }
 
-// Definitions returns the number of compiled checks and Templates in the directory
-func (d *Directory) Definitions() int { return d.now.Load().definitions.size }
-
 // CheckDefinition returns a check's definition, with the rules that turn results into events and problems. The
 // alert rules are severities, handlers and route. The result is nil if the definition is unknown.
 func (d *Directory) CheckDefinition(id model.DefinitionID, instance string) *model.CheckDefinition {
@@ -380,6 +389,9 @@ type FleetSnapshot struct{ of *snapshot }
 
 // FleetSnapshot returns the present snapshot of all nodes, directives and groups.
 func (d *Directory) FleetSnapshot() FleetSnapshot { return FleetSnapshot{d.now.Load()} }
+
+// Definitions returns the number of compiled checks and Templates.
+func (p FleetSnapshot) Definitions() int { return p.of.definitions.size }
 
 // Nodes returns all nodes by id.
 func (p FleetSnapshot) Nodes() iter.Seq2[model.NodeID, NodeEntry] { return p.of.nodes.All() }
@@ -442,6 +454,7 @@ type Reader interface {
 	UnitByName(kind, namespace, name string) (model.UnitID, bool)
 	SourceUnit(s model.Source) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)
+	SourceGroups(s model.Source) []string
 	NodeUnits(node model.NodeID) []model.UnitID
 	UnitNodes(unit model.UnitID) []model.NodeID
 	RunsUnit(node model.NodeID, unit model.UnitID) bool

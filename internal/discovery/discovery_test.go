@@ -201,11 +201,48 @@ func TestInstanceReplacesMacros(t *testing.T) {
 	got = append(got, triggers[0].Name, triggers[0].Expression)
 	want := []string{
 		`vfs.fs.size["it's \"a, b\"",pused]`, `x["it's \"a, b\"", {$M:"it's \"a, b\""}, ["it's \"a, b\"",b]]`, `vfs.fs.size["it's \"a, b\"",pused]`, "a.b",
-		`$[?(@.n == 'it\'s "a, b"')]`, `a\.b`, `it's "a, b" {#NONE}`,
+		`$[?(@.n == 'it\'s \"a, b\"')]`, `a\.b`, `it's "a, b" {#NONE}`,
 		`last(//vfs.fs.size["it's \"a, b\"",pused])>"a.b" and find(//x["it's \"a, b\""],,"like","it's \"a, b\"")=-1.5`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestInstanceHasLimits makes a Template of a rule with very long texts, and of one with very many triggers. It expects
+// that entities beyond the limits have no items.
+func TestInstanceHasLimits(t *testing.T) {
+	var rows []string
+	for i := range MaxEntities {
+		rows = append(rows, fmt.Sprintf(`{"{#FSNAME}":"%s%d"}`, strings.Repeat("x", 1000), i))
+	}
+	for name, edit := range map[string]func(*model.DefinitionRule){
+		"long steps": func(d *model.DefinitionRule) {
+			d.Items[0].Key = "x[{#FSNAME}]"
+			d.Items[0].Steps = []model.Step{{Name: "trim", Parameters: []string{strings.Repeat("{#FSNAME}", 6000)}}}
+		},
+		"triggers": func(d *model.DefinitionRule) {
+			for i := range 2000 {
+				d.Triggers = append(d.Triggers, model.DefinitionTrigger{Name: fmt.Sprint(i, "{#FSNAME}"), Expression: "1"})
+			}
+		},
+	} {
+		r := compileRule(t, fileSystems(edit))
+		s, _, err := r.Update(r.ConvertState(nil), "["+strings.Join(rows, ",")+"]", 1)
+		testenv.NoError(t, err)
+		size := 0
+		out, faults := Instantiate(&model.TemplateDefinition{}, []*Rule{r}, []*State{s}, trigger.ReplaceEntityMacros)
+		for i := range out.Items {
+			for k := range out.Items[i].Steps {
+				size += len(strings.Join(out.Items[i].Steps[k].Parameters, ""))
+			}
+		}
+		if len(out.Items) == 0 || size > maxTexts || len(out.Triggers) > maxTriggers || !strings.Contains(faults[0], "entities without items") {
+			t.Errorf("%s: %d items, %d bytes of steps, %d triggers, fault %q", name, len(out.Items), size, len(out.Triggers), faults)
+		}
+		if trimmed := LimitItems([]*Rule{r}, []*State{s}, 5); len(trimmed[0].Entities) != 5 {
+			t.Errorf("%s: %d entities for 5 items", name, len(trimmed[0].Entities))
+		}
 	}
 }
 
@@ -233,4 +270,48 @@ func FuzzUpdate(f *testing.F) {
 		keysOf(r, s)
 		_ = conditionName(len(list))
 	})
+}
+
+// TestMacroFunctions makes items and triggers from prototypes with functions of macros, and expects escaped results.
+func TestMacroFunctions(t *testing.T) {
+	d := &model.DefinitionRule{
+		Key: "list",
+		Items: []model.Item{
+			{Key: `disk[{{#NAME}.regsub("^(.*) .*$","\1")},used]`, Interval: model.Duration(time.Minute)},
+			{Key: `port["{{#NAME}.uppercase()}"]`, From: "list", Steps: []model.Step{
+				{Name: "jsonPath", Parameters: []string{`$[?(@.name == "{#NAME}")].{{#NAME}.iregsub("^([A-Z]+)", "\1")}`}},
+				{Name: "matches", Parameters: []string{`{{#NAME}.regsub("(.)$", "\0+")}`}},
+			}},
+		},
+		Triggers: []model.DefinitionTrigger{{
+			Name: `{{#NAME}.regsub("^(\w+)", \1)} of {#ID}`, Expression: `last(//disk[{{#NAME}.regsub("^(.*) .*$","\1")},used])>{{#ID}.regsub("(\d+)$","\1")} or "{{#NAME}.lowercase()}"="{{#NONE}.uppercase()}"`,
+			Severity: model.Average, DependsOn: []string{`{{#NAME}.regsub("^(\w+)", \1)} is away`},
+		}, {Name: `{{#NAME}.regsub("^(\w+)", \1)} is away`, Expression: "1"}},
+	}
+	r := compileRule(t, d)
+	s, fault, err := r.Update(nil, `[{"{#NAME}":"sda's, x", "{#ID}":"a12"}]`, 1)
+	if err != nil || fault != "" || len(s.Entities) != 1 {
+		t.Fatalf("%+v %s %v", s, fault, err)
+	}
+	var got []string
+	for _, one := range r.Items(s, &s.Entities[0]) {
+		got = append(got, one.Key)
+		for _, step := range one.Steps {
+			got = append(got, step.Parameters[0])
+		}
+	}
+	for _, one := range TriggersOf(r, s, &s.Entities[0], trigger.ReplaceEntityMacros) {
+		got = append(got, one.Name, one.Expression)
+	}
+	want := []string{
+		`disk["sda's,",used]`, `port["SDA'S, X"]`, `$[?(@.name == "sda\'s, x")].sda`, `x\+`,
+		"sda of a12", `last(//disk["sda's,",used])>12 or "sda's, x"="{{#NONE}.uppercase()}"`, "sda is away", "1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	c := &model.TemplateDefinition{Rules: []model.DefinitionRule{*d}}
+	if names := c.Dependencies("sda of a12"); !slices.Equal(names, []string{"sda is away"}) {
+		t.Errorf("dependencies %q", names)
+	}
 }

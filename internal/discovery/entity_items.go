@@ -162,6 +162,7 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 		names[c.Triggers[i].Name] = c.Triggers[i].Name
 	}
 	faults = make([]string, len(rules))
+	left := newRoom()
 	for i, r := range rules {
 		if r == nil {
 			continue
@@ -169,6 +170,10 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 		over := 0
 		for k := range states[i].Entities {
 			e := &states[i].Entities[k]
+			if !left.take(r, states[i], e) {
+				over++
+				continue
+			}
 			items := r.Items(states[i], e)
 			if len(out.Items)+len(items) > len(c.Items)+MaxItems {
 				over++
@@ -189,7 +194,7 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 			}
 		}
 		if over > 0 {
-			faults[i] = fmt.Sprintf("%s without items: the rules of a template make at most %d items on a node", model.CountNoun(over, "entity"), MaxItems)
+			faults[i] = fmt.Sprintf("%s without items: the rules of a template make at most %d items and %d triggers, with %s of texts, on a node", model.CountNoun(over, "entity"), MaxItems, maxTriggers, model.Size(maxTexts))
 		}
 	}
 	slices.SortFunc(out.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
@@ -197,15 +202,77 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 	return out, faults
 }
 
+// room has the numbers of triggers and bytes of texts that the rules of a Template may still make on a node.
+type room struct{ triggers, bytes int }
+
+// newRoom returns the room of a Template on a node.
+func newRoom() *room { return &room{maxTriggers, maxTexts} }
+
+// take takes the room of an entity, or returns false without room. It counts the triggers and texts of all prototypes,
+// before any is made.
+func (l *room) take(r *Rule, s *State, e *Entity) bool {
+	triggers, bytes := len(r.DefinitionRule.Triggers), r.expandedBytes(s, e)
+	if triggers > l.triggers || bytes > l.bytes {
+		return false
+	}
+	l.triggers, l.bytes = l.triggers-triggers, l.bytes-bytes
+	return true
+}
+
+// expandedBytes returns the greatest length of the texts of an entity's items and triggers. Texts without a macro are
+// left out, because all entities share their memory.
+func (r *Rule) expandedBytes(s *State, e *Entity) (n int) {
+	value := s.macroLookup(e)
+	add := func(texts ...string) {
+		for _, text := range texts {
+			macros := model.EntityMacros(text)
+			if len(macros) > 0 {
+				n += len(text)
+			}
+			for _, macro := range macros {
+				if v, ok := value(macro); ok {
+					n += 2 * len(v) // in a key and an expression, quotation marks are escaped
+				}
+			}
+		}
+	}
+	for i := range r.DefinitionRule.Items {
+		of := &r.DefinitionRule.Items[i]
+		add(of.Key, of.From, of.Unit, of.Formula)
+		for name := range of.Tags {
+			add(of.Tags[name])
+		}
+		for k := range of.Steps {
+			add(of.Steps[k].Texts()...)
+		}
+	}
+	for i := range r.Overrides {
+		for k := range r.Overrides[i].Items {
+			for _, text := range r.Overrides[i].Items[k].Tags {
+				add(text)
+			}
+		}
+	}
+	for i := range r.DefinitionRule.Triggers {
+		of := &r.DefinitionRule.Triggers[i]
+		add(of.Name, of.Expression, of.Recovery, of.Runbook)
+	}
+	return n
+}
+
 // LimitItems drops the last discovered entities, so that the number of items stays within a limit. The first
 // entities stay.
 func LimitItems(rules []*Rule, states []*State, items int) []*State {
 	out := slices.Clone(states)
+	left := newRoom()
 	for i, r := range rules {
 		if r == nil {
 			continue
 		}
 		for k := range states[i].Entities {
+			if !left.take(r, states[i], &states[i].Entities[k]) {
+				continue // Instantiate makes nothing of it
+			}
 			if items -= len(r.Items(states[i], &states[i].Entities[k])); items < 0 {
 				out[i] = &State{Macros: states[i].Macros, Entities: states[i].Entities[:k]}
 				break
@@ -246,16 +313,14 @@ func ReplaceInKey(key string, value func(string) (string, bool)) string {
 				end++
 			}
 			end = min(end+1, len(rest))
-			out.WriteString(model.ReplaceEntityMacros(rest[:end], quoted))
+			inside := strings.ReplaceAll(strings.TrimSuffix(rest[1:end], `"`), `\"`, `"`)
+			out.WriteString(`"` + strings.ReplaceAll(model.ReplaceEntityMacros(inside, value), `"`, `\"`) + `"`)
 			rest = rest[end:]
 		default:
 			end := 0
 			for end < len(rest) && rest[end] != ',' && rest[end] != ']' {
-				if _, length := model.ParseMacro(rest[end:]); length > 0 {
-					end += length
-				} else {
-					end++
-				}
+				_, length := model.ParseMacro(rest[end:])
+				end += max(length, model.MacroCallLength(rest[end:]), 1)
 			}
 			out.WriteString(replaceInParameter(rest[:end], value, quoted))
 			rest = rest[end:]
@@ -289,15 +354,12 @@ func replaceInSteps(steps []model.Step, value func(string) (string, bool)) []mod
 	for i := range steps {
 		s := &steps[i]
 		escape := escapes[s.Name]
+		if escape == nil {
+			escape = func(v string) string { return v }
+		}
 		s.Parameters = slices.Clone(s.Parameters)
 		for k, text := range s.Parameters {
-			s.Parameters[k] = model.ReplaceEntityMacros(text, func(macro string) (string, bool) {
-				v, ok := value(macro)
-				if ok && escape != nil {
-					v = escape(v)
-				}
-				return v, ok
-			})
+			s.Parameters[k] = model.ReplaceEscapedEntityMacros(text, value, escape)
 		}
 		if s.OnFail != nil {
 			fail := *s.OnFail
@@ -322,5 +384,5 @@ var escapes = map[string]func(string) string{
 	"regex": regexp.QuoteMeta, "matches": regexp.QuoteMeta, "notMatches": regexp.QuoteMeta, "checkRegexError": regexp.QuoteMeta,
 	"prometheusPattern": strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace,
 	"javascript":        strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`, "\n", `\n`, "\r", `\r`).Replace,
-	"jsonPath":          strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace,
+	"jsonPath":          strings.NewReplacer(`\`, `\\`, `'`, `\'`, `"`, `\"`).Replace,
 }

@@ -17,9 +17,11 @@ import (
 
 // Limits of a rule and its entities.
 const (
-	MaxEntities = 1000   // of a rule on a node
-	MaxItems    = 10_000 // discovered for a Template on a node
-	maxMacro    = 1024   // bytes of a macro's value
+	MaxEntities = 1000     // of a rule on a node
+	MaxItems    = 10_000   // discovered for a Template on a node
+	maxTriggers = 50_000   // discovered for a Template on a node
+	maxTexts    = 32 << 20 // bytes of the texts of these items and triggers
+	maxMacro    = 1024     // bytes of a macro's value
 )
 
 // Rule is a compiled discovery rule. Its filters contain the values of user macros.

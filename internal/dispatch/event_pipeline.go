@@ -182,6 +182,9 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		if v.Failed != nil {
 			s.metrics.pipelineFailed.Add(float64(len(v.Failed)))
 		}
+		if v.Pass && v.Mutator() == model.MutatorOnlyOutput && t.Source.Check() == model.MetricsCheck {
+			v.Pass, v.Reason = false, "the event has no check, whose output the mutator "+model.MutatorOnlyOutput+" could pass on"
+		}
 		if !v.Pass {
 			continue
 		}
@@ -315,7 +318,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	out.Incident = st.Status != model.OK
 	out.Resolution = len(h) > 1 && h[len(h)-2] != model.OK && !out.Incident
 	out.Metrics = len(x.Values) > 0
-	silenced := sync.OnceValue(func() []string { return s.silenced(t, now) })
+	silenced := sync.OnceValue(func() []string { return s.silenced(t, out.Resolution, now) })
 	out.Silenced = func() bool { return len(silenced()) > 0 }
 	subject := sync.OnceValue(func() *filter.ConversionInput {
 		of := s.newSensuParts(t, definition, &x)
@@ -367,11 +370,14 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 	return of
 }
 
-// silenced returns the names of the silences and maintenance windows that hold messages about the event now
-func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
+// silenced returns the names of the silences and maintenance windows that hold messages about the event now. A silence
+// with untilResolved does not hold the resolution, which ends the silence, as in Sensu.
+func (s *eventPipeline) silenced(t *event.Transition, resolution bool, now time.Time) (names []string) {
 	m := route.NewProblem(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
-		names = append(names, h.By.Name)
+		if !resolution || !h.UntilResolved {
+			names = append(names, h.By.Name)
+		}
 	}
 	return names
 }

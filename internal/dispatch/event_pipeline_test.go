@@ -137,6 +137,45 @@ func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	}
 }
 
+// TestOutputMutatorDropsMetricsWithoutCheck sends metrics without a check to a workflow with only_check_output, and
+// expects no message, as in Sensu.
+func TestOutputMutatorDropsMetricsWithoutCheck(t *testing.T) {
+	n, got := newWebhookDirectory(t, "carbon", nil)
+	table := pipelineTable(t, map[string]model.Spec{"sensu-carbon": pipelineOf("carbon", model.MutatorOnlyOutput)})
+	r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: n, Pipelines: PipelineOptions{Table: table}})
+	x := pipelineInput(1, 0)
+	x.Source, x.Definition, x.Observation.Check, x.Observation.Definition = model.CheckSource(model.MetricsCheck), model.BuiltinDefinitionID(model.MetricsCheck), model.MetricsCheck, model.BuiltinDefinitionID(model.MetricsCheck)
+	x.Observation.Extra = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-carbon"}})
+	r.Emit([]event.Transition{x})
+	r.waitRecorded(positionAt(1))
+	if v, _ := r.PipelineDecisions(10, model.MetricsCheck); len(v.List) != 1 || v.List[0].Pass || !strings.Contains(v.List[0].Reason, "no check") || len(got) != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestSilenceUntilResolvedPassesTheResolution sends a failure and its end to pipelines under silences. The filter
+// not_silenced passes only the end under a silence with untilResolved, as in Sensu.
+func TestSilenceUntilResolvedPassesTheResolution(t *testing.T) {
+	for _, untilResolved := range []bool{true, false} {
+		n, _ := newWebhookDirectory(t, "pager", nil)
+		n.definition.Handlers, n.definition.Pipelines = nil, []string{"alerts"}
+		table := pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("pager", "", "not_silenced", "open"), "open": allowFilter("!event.is_silenced")})
+		silences := route.NewTable()
+		testenv.NoError(t, silences.Apply([]route.Declaration{{Kind: "Silence", Name: routeName("known"), Spec: &model.SilenceSpec{UntilResolved: untilResolved, Reason: "known"}}}))
+		r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: n, Pipelines: PipelineOptions{Table: table}, Routing: RoutingOptions{Table: silences}})
+		for i, c := range []struct {
+			input event.Transition
+			pass  bool
+		}{{pipelineInput(1, 2), false}, {pipelineInput(2, 2, 0), untilResolved}, {pipelineInput(3, 2, 0, 0), false}} {
+			r.Emit([]event.Transition{c.input})
+			r.waitRecorded(positionAt(uint64(i + 1)))
+			if v, _ := r.PipelineDecisions(10, 1001); len(v.List) != 1 || v.List[0].Pass != c.pass {
+				t.Errorf("untilResolved %t, event %d: %+v", untilResolved, i+1, v.List)
+			}
+		}
+	}
+}
+
 // TestFailedExpressionIsReported uses filter expressions that fail or never end, and expects other work to continue
 // without delay. Each expression gives an error. The verdict reports it, and the event passes.
 func TestFailedExpressionIsReported(t *testing.T) {

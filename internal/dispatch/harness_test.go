@@ -73,6 +73,14 @@ func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 // NodeGroups returns the groups web and shared/all
 func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
+// SourceGroups returns the group web for a check, and none for a built-in one
+func (n *testDirectory) SourceGroups(s model.Source) []string {
+	if s.Kind != model.SourceCheck || s.Check() < model.FirstCheck {
+		return nil
+	}
+	return []string{"web"}
+}
+
 // SourceName returns disk as the name of a check, and a name such as rule5 for other sources
 func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()

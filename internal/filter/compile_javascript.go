@@ -1,7 +1,10 @@
 package filter
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"regexp/syntax"
 	"slices"
@@ -74,9 +77,9 @@ func compileFunction(head, source string, value bool, libraries ...Library) (*Pr
 				WithHint("its last statement must be the condition, such as: event.check.status == 2")
 		}
 		*last = &ast.ReturnStatement{Return: (*last).Idx0(), Argument: (*last).(*ast.ExpressionStatement).Expression}
-		if err := declareVariables(function); err != nil {
-			return nil, err
-		}
+	}
+	if err := declareVariables(function); err != nil {
+		return nil, err
 	}
 	code, err := goja.CompileAST(whole, true)
 	if err != nil {
@@ -194,6 +197,20 @@ type Library struct {
 	Source string
 }
 
+// VariablesLibrary returns a library with a JavaScript variable for each environment variable of a mutator, as in
+// Sensu. Without variables the list is empty.
+func VariablesLibrary(env map[string]string) []Library {
+	if len(env) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value, _ := json.Marshal(env[name]) // JavaScript reads each text of JSON
+		fmt.Fprintf(&b, "var %s = %s;\n", name, value)
+	}
+	return []Library{{Name: "env", Source: b.String()}}
+}
+
 // MaxLibraries bounds the total size of a program's JavaScript libraries, in bytes.
 const MaxLibraries = 256 << 10
 
@@ -206,14 +223,13 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 		if size += len(l.Source); size > MaxLibraries {
 			return "", model.Errorf(model.TooLarge, "the JavaScript libraries have more than %d bytes together", MaxLibraries)
 		}
-		alone, err := parseSource(l.Source, 0)
+		_, err := parseSource(l.Source, 0)
 		if err == nil {
 			_, err = compileFunction(functionHead, l.Source, false)
 		}
 		if err != nil {
 			return "", model.Errorf(model.ClassOf(err), "JavaScript library %s: %w", l.Name, err)
 		}
-		b.WriteString(declareAssignedVariables(alone.Body))
 		b.WriteString(l.Source)
 		b.WriteString("\n;\n") // the library may end with a comment or without a semicolon
 	}

@@ -336,6 +336,8 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},
 		{"var data = JSON.parse(JSON.stringify(event)); delete data.check.metadata.name; return JSON.stringify(data.check.metadata);", `{"annotations":{},"labels":{"team":"storage"},"namespace":"default"}`, ""},
+		{"data = JSON.parse(JSON.stringify(event)); delete data.check.metadata.name; return JSON.stringify(data.check.metadata)", `{"annotations":{},"labels":{"team":"storage"},"namespace":"default"}`, ""},
+		{"for (k in event) { if (k != 'timestamp') { delete event[k] } }\nreturn null", `{"timestamp":1520275913}`, ""},
 		{"return {name: event.entity.name, n: [1, 2.5, null, undefined], f: function(){}, nan: NaN}", `{"n":[1,2.5,null,null],"name":"web1","nan":null}`, ""},
 		{"if (event.check.status == 0) { return '' }\nfor (var k in event) { if (k != 'timestamp') { delete event[k] } }", `{"timestamp":1520275913}`, ""},
 		{"return ''", "", ""},
@@ -367,6 +369,20 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 	} {
 		if _, err := CompileMutation(body); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+// TestMutationReadsItsVariables expects a mutator to read each of its environment variables as a JavaScript variable.
+func TestMutationReadsItsVariables(t *testing.T) {
+	env := map[string]string{"TEAM": "a \"b\"\n\u2028</c>", "N": "7"}
+	m, err := CompileMutation("N = N + 1; return N + TEAM", VariablesLibrary(env)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := m.Mutate(t.Context(), failingEvent(), eventTime()); err != nil || string(got) != "71"+env["TEAM"] {
+			t.Errorf("%q %v", got, err)
 		}
 	}
 }

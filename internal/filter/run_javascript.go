@@ -248,7 +248,7 @@ const MaxMutated = 1 << 20
 type Mutation struct{ program *Program }
 
 // CompileMutation compiles a Sensu mutator. The text is the body of a JavaScript function that changes an event.
-// Errors say line and column.
+// Variables may be undeclared. Errors say line and column.
 func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)
@@ -261,7 +261,7 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 }
 
 // Mutate runs the mutator on a Sensu event, and returns the text to send to the handler. The input is the returned
-// text, another returned value as JSON, or the changed event as JSON. Program.Run and MaxMutated bound it.
+// text, another returned value as JSON, or the changed event as JSON if the mutator returns nothing or null. Program.Run and MaxMutated bound it.
 func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Time) (body []byte, err error) {
 	err = m.program.run(ctx, event, now, func(s *sandbox, result, event goja.Value) error {
 		if text, ok := result.(goja.String); ok {
@@ -271,7 +271,7 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 			body = []byte(text.String())
 			return nil
 		}
-		if goja.IsUndefined(result) {
+		if goja.IsUndefined(result) || goja.IsNull(result) {
 			result = event
 		}
 		body, err = s.encodeJSON(result)

@@ -68,7 +68,7 @@ func SensuEvent(s *ConversionInput) map[string]any {
 		event["metadata"] = map[string]any{} // Sensu gives this event no namespace
 	}
 	if e.CheckID != model.MetricsCheck { // an event with metrics alone has no check in Sensu
-		check := sensuCheck(s)
+		check := sensuCheck(s, event["entity"].(map[string]any))
 		event["check"] = check
 		if list := check["pipelines"].([]any); len(list) > 0 {
 			event["pipelines"] = list
@@ -195,8 +195,9 @@ func plainEntity(n *Entity) map[string]any {
 	}
 }
 
-// sensuCheck converts an event's check, with its result, to the JSON object of a Sensu check
-func sensuCheck(s *ConversionInput) map[string]any {
+// sensuCheck converts an event's check, with its result, to the JSON object of a Sensu check. entity is the event's
+// entity.
+func sensuCheck(s *ConversionInput, entity map[string]any) map[string]any {
 	e, c := s.Event, &s.Check
 	definition := c.CheckDefinition
 	if definition == nil {
@@ -209,11 +210,13 @@ func sensuCheck(s *ConversionInput) map[string]any {
 	name := cmp.Or(c.DisplayName, e.Check)
 	out := sensuCheckConfig(definition, s.subscriptionsOf(s.Check.Groups))
 	metadata := sensuMetadata(name, e.Namespace)
-	if len(c.Labels) > 0 {
-		metadata["labels"] = c.Labels
-	}
-	if len(c.Annotations) > 0 {
-		metadata["annotations"] = c.Annotations
+	for field, pairs := range map[string]map[string]string{"labels": c.Labels, "annotations": c.Annotations} {
+		if definition.Sensu {
+			pairs = expandTokens(pairs, func() []byte { return s.tokenEntity(definition, entity) })
+		}
+		if len(pairs) > 0 {
+			metadata[field] = pairs
+		}
 	}
 	history := sensuHistory(s)
 	status := uint32(e.Status)
@@ -253,6 +256,41 @@ func sensuCheck(s *ConversionInput) map[string]any {
 		delete(out, "state")
 	}
 	return out
+}
+
+// expandTokens replaces Sensu's tokens in labels or annotations of a check, as agents of Sensu do. A text with a token
+// that has no value, or a redacted one, stays as declared.
+func expandTokens(pairs map[string]string, entity func() []byte) map[string]string {
+	expanded := maps.Clone(pairs)
+	for key, text := range pairs {
+		if !strings.Contains(text, "{{") {
+			continue
+		}
+		template, err := model.ParseSensuTemplate(text)
+		if err != nil {
+			continue
+		}
+		if value, err := template.Expand(func(name string) ([]byte, string, bool) { return entity(), "", name == model.EntityProperty }); err == nil {
+			expanded[key] = value
+		}
+	}
+	return expanded
+}
+
+// tokenEntity returns the JSON of the entity that tokens of a check read. It is the event's entity, or the agent's for a
+// check with proxy_entity_name.
+func (s *ConversionInput) tokenEntity(definition *model.CheckDefinition, entity map[string]any) []byte {
+	flat := maps.Clone(entity)
+	if definition.OwnEntity && s.Runner != nil && json.Unmarshal(s.Runner, &flat) == nil {
+		flat["name"], flat["namespace"] = s.ProcessedBy, s.Event.Namespace
+	} else if metadata, ok := entity["metadata"].(map[string]any); ok {
+		maps.Copy(flat, metadata)
+	}
+	encoded, err := json.Marshal(flat)
+	if err != nil {
+		panic("BUG: encode an entity: " + err.Error()) // it was decoded from JSON, or has texts only
+	}
+	return encoded
 }
 
 // subscriptionsOf converts a node's groups to the subscriptions of a Sensu agent. It restores the upper and lower case

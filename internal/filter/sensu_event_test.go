@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,37 @@ func TestSensuEventsEqualThoseOfSensuBackend(t *testing.T) {
 			}
 			for _, difference := range compareJSON(nil, "event", got, want) {
 				t.Error(difference)
+			}
+		})
+	}
+}
+
+// TestTokensInCheckMetadataExpand expects values of the entity for tokens in a check's labels and annotations. A token
+// without a value stays.
+func TestTokensInCheckMetadataExpand(t *testing.T) {
+	labels := map[string]string{"site": "{{ .name }}/{{ .labels.site | default \"none\" }}"}
+	annotations := map[string]string{"channel": "#{{ .labels.team }}", "os": "{{ .system.os }}", "secret": "{{ .labels.password }}", "unset": "{{ .labels.unset }}", "broken": "{{ .", "plain": "x"}
+	for name, c := range map[string]struct {
+		definition model.CheckDefinition
+		want       string
+	}{
+		"of the agent":        {model.CheckDefinition{Sensu: true}, `{"site":"web1/none"} {"broken":"{{ .","channel":"#db","os":"linux","plain":"x","secret":"{{ .labels.password }}","unset":"{{ .labels.unset }}"}`},
+		"of a proxy entity":   {model.CheckDefinition{Sensu: true, Proxy: true}, `{"site":"web1/none"} {"broken":"{{ .","channel":"#db","os":"linux","plain":"x","secret":"{{ .labels.password }}","unset":"{{ .labels.unset }}"}`},
+		"proxy_entity_name":   {model.CheckDefinition{Sensu: true, Proxy: true, OwnEntity: true}, `{"site":"Runner/b"} {"broken":"{{ .","channel":"#net","os":"aix","plain":"x","secret":"{{ .labels.password }}","unset":"{{ .labels.unset }}"}`},
+		"a check of Muster's": {model.CheckDefinition{}, `{"site":"{{ .name }}/{{ .labels.site | default \"none\" }}"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &ConversionInput{Event: &model.Event{Namespace: "default", Node: "web1", Check: "c"}, Check: Check{CheckDefinition: &c.definition, Labels: labels, Annotations: annotations},
+				Entity:      Entity{Reported: []byte(`{"labels":{"team":"db","password":"x"},"system":{"os":"linux"}}`)},
+				ProcessedBy: "Runner", Runner: []byte(`{"labels":{"team":"net","site":"b","password":"REDACTED"},"system":{"os":"aix"}}`)}
+			metadata := SensuEvent(s)["check"].(map[string]any)["metadata"].(map[string]any)
+			var got strings.Builder
+			encoder := json.NewEncoder(&got)
+			encoder.SetEscapeHTML(false)
+			testenv.NoError(t, encoder.Encode(metadata["labels"]))
+			testenv.NoError(t, encoder.Encode(metadata["annotations"]))
+			if text := strings.ReplaceAll(got.String(), "\n", " "); !strings.HasPrefix(text, c.want) {
+				t.Errorf("%s\nwant %s", text, c.want)
 			}
 		})
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
-	"github.com/dop251/goja/ast"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -32,17 +31,7 @@ func CompileScript(body string) (*Script, error) {
 	if len(body) > MaxScript {
 		return nil, model.Errorf(model.TooLarge, "the script has %d bytes, the limit is %d", len(body), MaxScript)
 	}
-	whole, err := parseSource(scriptHead+body+"\n})", len(scriptHead))
-	if err != nil {
-		return nil, err
-	}
-	declared := ""
-	if statement, ok := whole.Body[0].(*ast.ExpressionStatement); ok {
-		if function, ok := statement.Expression.(*ast.FunctionLiteral); ok {
-			declared = declareAssignedVariables(function.Body.List)
-		}
-	}
-	p, err := compileFunction(scriptHead, body+"\n;"+declared, false)
+	p, err := compileFunction(scriptHead, body, false)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +68,7 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 }
 
 // addZabbixFunctions adds the functions that Zabbix provides to its JavaScript scripts, without side effects. These are btoa,
-// atob, md5, sha256 and Zabbix.log, which does nothing. It returns the object Zabbix.
+// atob, md5, sha256 and Zabbix.log or Zabbix.Log, which do nothing. It returns the object Zabbix.
 func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 	for name, f := range map[string]func(string) (string, error){
 		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },
@@ -100,7 +89,9 @@ func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 		})
 	}
 	zabbix := s.runtime.NewObject()
-	_ = zabbix.Set("log", func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	for _, name := range [...]string{"log", "Log"} {
+		_ = zabbix.Set(name, func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	}
 	_ = global.Set("Zabbix", zabbix)
 	return zabbix
 }

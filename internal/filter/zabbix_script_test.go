@@ -18,7 +18,7 @@ func TestZabbixScriptResults(t *testing.T) {
 		{"let a = value; { let b = a; return b } // the end", "x", "x"},
 		{`return value.match(/\{[\s\S]*?\}/g).join('|') + new RegExp("x[^\\S\n]*(.)").exec(value)[1] + /[\]\S]+/.exec("  ]ü😀 ")[0]`, "{a\n😀}{b} x \ty", "{a\n😀}|{b}y]ü😀"},
 		{"return 1/3", "", "0.3333333333333333"},
-		{"Zabbix.log(4, value); return atob(btoa(value)) + md5(value) + sha256('').substr(0, 8)", "ü", "ü" + "c03410a5204b21cd8229ff754688d743" + "e3b0c442"},
+		{"Zabbix.log(4, value); Zabbix.Log(4, value); return atob(btoa(value)) + md5(value) + sha256('').substr(0, 8)", "ü", "ü" + "c03410a5204b21cd8229ff754688d743" + "e3b0c442"},
 		{"if (Zabbix.log.last) { return 'leak' } Zabbix.log.last = value", "x", "error: the expression failed: Cannot add property last, object is not extensible"},
 		{"return null", "", "(null)"},
 		{"return true", "", "true"},

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -19,7 +20,7 @@ import (
 var starter []byte
 
 // CreateAdmin creates the user admin on a server without users. It reads the password from a file, or generates and
-// returns a password.
+// returns a password. Then it returns unused memory to the operating system.
 func CreateAdmin(ctx context.Context, users *access.Service, passwordFile string) (password string, err error) {
 	if users.HasUsers() {
 		return "", nil
@@ -31,6 +32,8 @@ func CreateAdmin(ctx context.Context, users *access.Service, passwordFile string
 		}
 	}
 	made, err := users.CreateUser(ctx, ServerActor("first start"), access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
+	// The hash of a password takes twice the memory of a new server, which would keep the memory for minutes.
+	debug.FreeOSMemory()
 	if err != nil || given != "" {
 		return "", err
 	}

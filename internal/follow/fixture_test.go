@@ -59,6 +59,9 @@ func (d *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 // NodeGroups returns no groups.
 func (d *testDirectory) NodeGroups(model.NodeID) []string { return nil }
 
+// SourceGroups returns no groups.
+func (d *testDirectory) SourceGroups(model.Source) []string { return nil }
+
 // SourceName returns the name of a check.
 func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestDefinition)), true

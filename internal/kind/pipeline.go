@@ -156,6 +156,8 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	case s.Command == nil:
 		_, err := filter.CompileMutation(s.Javascript)
 		v.recordCompileError("spec.javascript", err)
+		_, err = filter.CompileMutation("", filter.VariablesLibrary(s.Env)...)
+		v.recordCompileError("spec.env", err)
 	}
 	v.FlawIf(len(s.Javascript) > maxJavascript, "spec.javascript", "", "longer than %d bytes", maxJavascript)
 	v.validateCommand("spec.command", s.Command)

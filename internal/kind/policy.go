@@ -356,7 +356,7 @@ func (t *methodValidator) validateCondition(at, text string, prefixes []string) 
 	if text == "" {
 		return
 	}
-	t.FlawIf(len(text) > model.MaxText, at, "", "longer than %d bytes", model.MaxText)
+	t.FlawIf(len(text) > policy.MaxCondition, at, "", "longer than %d bytes", policy.MaxCondition)
 	condition, err := policy.ParseCondition(text)
 	t.recordCompileError(at, err)
 	if err != nil {

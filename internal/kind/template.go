@@ -244,7 +244,7 @@ func (t *templateValidation) validateFormulas(at string, list, items []model.Ite
 // macroValue returns the value of a macro, or a sample value for a macro without a value. Expressions can then be
 // compiled.
 func (t *templateValidation) macroValue(macro string) (string, error) {
-	if model.IsEntityMacro(macro) {
+	if model.IsEntityValue(macro) {
 		return "1", nil
 	}
 	return t.macros.ValueOrSample(macro)

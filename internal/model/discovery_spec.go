@@ -244,10 +244,92 @@ func EntityMacroLength(text string) int {
 // IsEntityMacro reports whether a text is a macro of entities, such as {#FSNAME}, and nothing else.
 func IsEntityMacro(text string) bool { return text != "" && EntityMacroLength(text) == len(text) }
 
+// IsEntityValue reports whether a text is a macro of entities, maybe with a function, and nothing else.
+func IsEntityValue(text string) bool {
+	_, length := entityTokenAt(text)
+	return length > 0 && length == len(text)
+}
+
+// entityToken is a macro of entities in a text, such as {#NAME}. It may have a function, such as
+// {{#NAME}.regsub("a", "b")}.
+type entityToken struct {
+	text     string
+	macro    string
+	function *macroFunction // nil: none
+}
+
+// entityTokenAt parses the macro of entities at the start of a text, and returns its length. The length is zero if the
+// text begins with no such macro.
+func entityTokenAt(text string) (t entityToken, length int) {
+	if length = EntityMacroLength(text); length > 0 {
+		return entityToken{text: text[:length], macro: text[:length]}, length
+	}
+	if !strings.HasPrefix(text, "{{#") {
+		return t, 0
+	}
+	inner := EntityMacroLength(text[1:])
+	if inner == 0 {
+		return t, 0
+	}
+	f, more := parseMacroFunction(text[1+inner:])
+	if more == 0 {
+		return t, 0
+	}
+	length = 1 + inner + more
+	return entityToken{text: text[:length], macro: text[1 : 1+inner], function: &f}, length
+}
+
+// nextEntityToken finds the first macro of entities in a text. It returns the text before and behind the macro.
+func nextEntityToken(text string) (before string, t entityToken, after string, ok bool) {
+	for from := 0; ; from += 2 {
+		i := strings.Index(text[from:], "{#")
+		if i < 0 {
+			return text, t, "", false
+		}
+		from += i
+		for _, start := range [...]int{from - 1, from} {
+			if start < 0 {
+				continue
+			}
+			if t, length := entityTokenAt(text[start:]); length > 0 {
+				return text[:start], t, text[start+length:], true
+			}
+		}
+	}
+}
+
+// replaceEntityTokens replaces the macros of entities in a text, including their functions. A macro without a value
+// stays.
+func replaceEntityTokens(text string, value func(t entityToken) (string, bool)) string {
+	var out strings.Builder
+	for {
+		before, t, after, ok := nextEntityToken(text)
+		if !ok {
+			return out.String() + text
+		}
+		out.WriteString(before)
+		if v, ok := value(t); ok {
+			out.WriteString(v)
+		} else {
+			out.WriteString(t.text)
+		}
+		text = after
+	}
+}
+
+// resolve returns the value of the macro, after the function if the macro has one.
+func (t entityToken) resolve(value func(macro string) (string, bool)) (string, bool) {
+	v, ok := value(t.macro)
+	if ok && t.function != nil {
+		return t.function.apply(v)
+	}
+	return v, ok
+}
+
 // EntityMacros returns the macros of entities, such as {#FSNAME}, that a text contains, in order.
 func EntityMacros(text string) (list []string) {
-	_ = ReplaceEntityMacros(text, func(macro string) (string, bool) {
-		list = append(list, macro)
+	_ = replaceEntityTokens(text, func(t entityToken) (string, bool) {
+		list = append(list, t.macro)
 		return "", false
 	})
 	return list
@@ -256,30 +338,25 @@ func EntityMacros(text string) (list []string) {
 // ReplaceEntityMacros returns a text with an entity's values in place of its macros, such as {#FSNAME}. A macro without
 // a value stays.
 func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) string {
-	if !strings.Contains(text, "{#") {
-		return text
+	return replaceEntityTokens(text, func(t entityToken) (string, bool) { return t.resolve(value) })
+}
+
+// ReplaceEscapedEntityMacros replaces macros like ReplaceEntityMacros, and escapes each value.
+func ReplaceEscapedEntityMacros(text string, value func(macro string) (string, bool), escape func(string) string) string {
+	return replaceEntityTokens(text, func(t entityToken) (string, bool) {
+		v, ok := t.resolve(value)
+		return escape(v), ok
+	})
+}
+
+// LeadingEntityMacro returns the value and the length of the macro of entities at the start of a text. The length is
+// zero if the text begins with no such macro. ok is false if the macro has no value.
+func LeadingEntityMacro(text string, value func(macro string) (string, bool)) (v string, length int, ok bool) {
+	t, length := entityTokenAt(text)
+	if length > 0 {
+		v, ok = t.resolve(value)
 	}
-	var out strings.Builder
-	for {
-		start := strings.Index(text, "{#")
-		if start < 0 {
-			return out.String() + text
-		}
-		out.WriteString(text[:start])
-		rest := text[start:]
-		length := EntityMacroLength(rest)
-		if length == 0 {
-			out.WriteString("{#")
-			text = rest[2:]
-			continue
-		}
-		if v, ok := value(rest[:length]); ok {
-			out.WriteString(v)
-		} else {
-			out.WriteString(rest[:length])
-		}
-		text = rest[length:]
-	}
+	return v, length, ok
 }
 
 // isInstanceOf reports whether a name can result from a prototype's name by replacing its macros. fixed is the number
@@ -287,14 +364,7 @@ func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) s
 func isInstanceOf(prototype, name string) (fixed int, ok bool) {
 	rest, first := name, true
 	for {
-		before, after, found := strings.Cut(prototype, "{#")
-		length := EntityMacroLength("{#" + after)
-		for found && length == 0 { // no macro
-			var more string
-			more, after, found = strings.Cut(after, "{#")
-			before += "{#" + more
-			length = EntityMacroLength("{#" + after)
-		}
+		before, _, after, found := nextEntityToken(prototype)
 		fixed += len(before)
 		switch at := strings.Index(rest, before); {
 		case !found && first:
@@ -306,6 +376,6 @@ func isInstanceOf(prototype, name string) (fixed int, ok bool) {
 		default:
 			rest = rest[at+len(before):]
 		}
-		first, prototype = false, after[length-2:]
+		first, prototype = false, after
 	}
 }

@@ -21,7 +21,7 @@ type Selector struct {
 	// The lowest severity.
 	Severity string `json:"severity,omitempty"`
 	// A condition over the problem (CEL): source.kind, source.name, source.namespace, source.instance,
-	// check, and the node's variables.
+	// source.groups (the groups that the check targets), check, and the node's variables.
 	Where string `json:"where,omitempty"`
 }
 
@@ -170,7 +170,7 @@ type MutatorSpec struct {
 	// The body of a function of event. The handler gets the returned text, or the changed event where it returns
 	// nothing.
 	Javascript string `json:"javascript,omitempty"`
-	// Environment of the command.
+	// Environment of the command; javascript has a variable for each.
 	Env map[string]string `json:"env,omitempty"`
 	// Secret values in variables of the command's environment: Secrets whose value the server knows, read for each
 	// event.

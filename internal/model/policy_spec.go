@@ -133,7 +133,8 @@ type PathMethod struct {
 	Path string `json:"path"`
 }
 
-// FileContentMethod requires a file to have exactly the given content. Mode and owner of an existing file stay.
+// FileContentMethod requires a file to have exactly the given content. Mode, owner and access control list of an
+// existing file stay; another hard link to the old file keeps the old content.
 type FileContentMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -153,7 +154,7 @@ type FileContentMethod struct {
 type FileLinesMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
-	// The lines, without line breaks.
+	// The lines, without line breaks. The value of a variable may have line breaks and is several lines then.
 	Lines []string `json:"lines"`
 	// The file must have none of the lines.
 	Absent bool `json:"absent,omitempty"`
@@ -337,13 +338,13 @@ type CommandMethod struct {
 }
 
 // PackageMethod requires a package to be installed, or not, by the machine's package manager. The managers are dpkg
-// with apt-get, rpm with dnf or zypper, and apk.
+// with apt-get, rpm with dnf, zypper or yum, and apk.
 type PackageMethod struct {
 	// The name of the package.
 	Name string `json:"name"`
 	// present (default) or absent.
 	State string `json:"state,omitempty"`
-	// The exact version, of rpm without an epoch; default any.
+	// The exact version, of rpm with or without its epoch; default any.
 	Version string `json:"version,omitempty"`
 }
 

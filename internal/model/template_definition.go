@@ -102,7 +102,7 @@ func (c *TemplateDefinition) Dependencies(name string) (names []string) {
 		}
 		value := entityOf(t.Name, todo[0])
 		for _, on := range t.DependsOn {
-			if on = ReplaceEntityMacros(on, value); on != name && !slices.Contains(names, on) && c.Trigger(on) != nil {
+			if on = replaceEntityTokens(on, value); on != name && !slices.Contains(names, on) && c.Trigger(on) != nil {
 				names, todo = append(names, on), append(todo, on)
 			}
 		}
@@ -114,21 +114,20 @@ func (c *TemplateDefinition) Dependencies(name string) (names []string) {
 const MaxDependencies = 32
 
 // entityOf recovers the macro values of a discovered entity from the name of its trigger.
-func entityOf(prototype, name string) func(macro string) (string, bool) {
-	macros := EntityMacros(prototype)
-	if len(macros) == 0 {
-		return func(string) (string, bool) { return "", false }
-	}
+func entityOf(prototype, name string) func(t entityToken) (string, bool) {
+	var tokens []string
 	var pattern strings.Builder
-	rest := prototype
-	for _, macro := range macros {
-		before, after, _ := strings.Cut(rest, macro)
+	before, t, after, ok := nextEntityToken(prototype)
+	for ; ok; before, t, after, ok = nextEntityToken(after) {
 		pattern.WriteString(regexp.QuoteMeta(before) + "(.*?)")
-		rest = after
+		tokens = append(tokens, t.text)
 	}
-	found := regexp.MustCompile(`(?s)^` + pattern.String() + regexp.QuoteMeta(rest) + `$`).FindStringSubmatch(name)
-	return func(macro string) (string, bool) {
-		i := slices.Index(macros, macro)
+	if len(tokens) == 0 {
+		return func(entityToken) (string, bool) { return "", false }
+	}
+	found := regexp.MustCompile(`(?s)^` + pattern.String() + regexp.QuoteMeta(before) + `$`).FindStringSubmatch(name)
+	return func(t entityToken) (string, bool) {
+		i := slices.Index(tokens, t.text)
 		if found == nil || i < 0 {
 			return "", false
 		}

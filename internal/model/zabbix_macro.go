@@ -104,23 +104,23 @@ func MacroNames(text string) (names []string) {
 				names = append(names, name)
 			}
 		}
-		return "", nil
+		return m.String(), nil
 	})
 	return names
 }
 
-// replaceMacros replaces the Zabbix macros in a text by their values.
+// replaceMacros replaces the Zabbix macros in a text by their values, and applies their functions. A function is, for
+// example, {{$NAME}.regsub("a", "b")}. A macro whose value is the macro itself stays.
 func replaceMacros(text string, value func(Macro) (string, error)) (string, error) {
 	var out strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "{$")
-		out.WriteString(before)
 		if !found {
-			return out.String(), nil
+			return out.String() + before, nil
 		}
 		m, length := ParseMacro("{$" + rest)
 		if length == 0 {
-			out.WriteString("{$")
+			out.WriteString(before + "{$")
 			text = rest
 			continue
 		}
@@ -128,8 +128,21 @@ func replaceMacros(text string, value func(Macro) (string, error)) (string, erro
 		if err != nil {
 			return "", err
 		}
-		out.WriteString(v)
 		text = rest[length-2:]
+		f, more := parseMacroFunction(text)
+		before, called := strings.CutSuffix(before, "{")
+		switch {
+		case !called:
+		case more == 0 || v == m.String():
+			before += "{"
+		default:
+			of, ok := f.apply(v)
+			if !ok {
+				return "", fmt.Errorf("the function %s of the macro %s has no result for the value %q", f.name, m, Truncate(v, 100))
+			}
+			v, text = of, text[more:]
+		}
+		out.WriteString(before + v)
 	}
 }
 
@@ -242,13 +255,34 @@ func (m *MacroValues) WithSecrets(secrets map[string]string) *MacroValues {
 	return out
 }
 
-// Value returns the value of a macro that is written in full, such as {$PORT}.
+// Value returns the value of a macro that is written in full, such as {$PORT}. The macro may have a function.
 func (m *MacroValues) Value(macro string) (string, error) {
-	of, ok := parseWholeMacro(macro)
-	if !ok {
-		return "", fmt.Errorf("the macro %s is unknown here: write its value", macro)
+	if of, ok := parseWholeMacro(macro); ok {
+		return m.value(of)
 	}
-	return m.value(of)
+	if MacroCallLength(macro) == len(macro) && strings.HasPrefix(macro, "{{$") {
+		return m.Expand(macro)
+	}
+	return "", fmt.Errorf("the macro %s is unknown here: write its value", macro)
+}
+
+// MacroCallLength returns the length of the macro with a function at the start of a text. An example is
+// {{$NAME}.regsub("a", "b")}. The length is zero if the text begins with no such macro.
+func MacroCallLength(text string) int {
+	if _, length := entityTokenAt(text); length > 0 && text[1] == '{' {
+		return length
+	}
+	if !strings.HasPrefix(text, "{{$") {
+		return 0
+	}
+	_, inner := ParseMacro(text[1:])
+	if inner == 0 {
+		return 0
+	}
+	if _, more := parseMacroFunction(text[1+inner:]); more > 0 {
+		return 1 + inner + more
+	}
+	return 0
 }
 
 // Expand returns a text with values in place of its macros, and refuses secret macros. A secret macro is an error.

@@ -126,3 +126,36 @@ func FuzzParseMacro(f *testing.F) {
 		}
 	})
 }
+
+// TestMacroFunctions expands macros with functions, and expects the same results as in Zabbix.
+func TestMacroFunctions(t *testing.T) {
+	m, err := NewMacroValues(map[string]string{"{$URL}": "https://a.example/x y", "{$LIST}": "one, Two;<3>", "{$N}": "12.3456", `{$N:"a"}`: "7", "{$LINES}": "a=1\nb=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`x{{$URL}.regsub("^https://([^/]+)", \1)}y`: "xa.exampley", `{{$LIST}.regsub("two","\0")}`: "", `{{$LIST}.iregsub("(two)","[\1]")}`: "[Two]", `{{$LINES}.regsub("^b=(.)$", "\1")}`: "2",
+		`{{$N}.fmtnum(2)}`: "12.35", `{{$N:a}.fmtnum(2)}`: "7", `{{$LIST}.uppercase()}{{$LIST}.lowercase()}`: "ONE, TWO;<3>one, two;<3>", `{{$N:a}.btoa()}`: "Nw==", `{{$LIST}.htmlencode()}`: "one, Two;&lt;3&gt;",
+		`{{$LIST}.regrepl("[a-z]+","<\0>",",","")}`: "<one> T<wo>;<3>", `{{$URL}.regsub("x","\")")}`: `")`, `{{$N}.fmtnum(2)`: "{12.3456.fmtnum(2)", "{{$N}}": "{12.3456}", `{{$URL}.urlencode()}`: "https:%2F%2Fa.example%2Fx%20y",
+		`{{$LIST}.fmtnum(2)}`: "!the function fmtnum of the macro {$LIST} has no result for the value \"one, Two;<3>\"", `{{$N}.other()}`: "!the function other of the macro {$N} has no result for the value \"12.3456\"",
+		`{{$N}.regsub("(")}`: "!the function regsub of the macro {$N} has no result for the value \"12.3456\"",
+	} {
+		got, err := m.Expand(text)
+		if err != nil {
+			got = "!" + err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+	if v, err := m.Value(`{{$N}.fmtnum(1)}`); err != nil || v != "12.3" {
+		t.Errorf("value %q %v", v, err)
+	}
+	if names := MacroNames(`{{$N:"a"}.regsub("x","y")} {$Z}`); len(names) != 3 {
+		t.Errorf("names %q", names)
+	}
+	m.markSecret("{$N}")
+	if got, err := m.ExpandPublic(`{{$N}.fmtnum(1)}`); err != nil || got != `{{$N}.fmtnum(1)}` {
+		t.Errorf("secret %q %v", got, err)
+	}
+}

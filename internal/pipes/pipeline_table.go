@@ -104,7 +104,7 @@ func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 		if spec.Command == nil {
 			var err error
 			m.Javascript, err = newAssetScript(t.findLibraries, within.Assets, func(libraries []filter.Library) (*filter.Mutation, error) {
-				return filter.CompileMutation(spec.Javascript, libraries...)
+				return filter.CompileMutation(spec.Javascript, append(filter.VariablesLibrary(spec.Env), libraries...)...)
 			})
 			if err != nil {
 				return err

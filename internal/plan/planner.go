@@ -427,7 +427,7 @@ func (c metricsCollector) Collect(ch chan<- prometheus.Metric) {
 	oversized := f.oversized
 	known := map[string]int{
 		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.units),
-		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "definitions": p.directory.Definitions(),
+		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "definitions": p.directory.FleetSnapshot().Definitions(),
 	}
 	p.mu.RUnlock()
 	ch <- prometheus.MustNewConstMetric(oversizedDesc, prometheus.GaugeValue, float64(oversized))

@@ -63,6 +63,12 @@ func TestTargetsSelectTheirNodes(t *testing.T) {
 	if got := h.p.directory.NodeGroups(h.id("db01")); !sameStrings(got, []string{"all", "db", "prod"}) {
 		t.Errorf("groups of db01: %v", got)
 	}
+	if got := h.p.directory.SourceGroups(model.CheckSource(except)); !slices.Equal(got, []string{"all"}) {
+		t.Errorf("groups of less-except: %v", got)
+	}
+	if got := h.p.directory.SourceGroups(model.CheckSource(model.KeepaliveCheck)); got != nil {
+		t.Errorf("groups of keepalive: %v", got)
+	}
 }
 
 // sameStrings reports whether two lists contain the same strings in any order.

@@ -44,15 +44,16 @@ func (c Codes) CountStatuses(n int, blocks []model.Block) (counts Counts, worst 
 // NeverCounts reports whether the reporting modes of a component's blocks always exclude the component from
 // compliance. The reporting modes of its blocks leave it out of each run.
 func NeverCounts(position int, blocks []model.Block) bool {
-	at := uint32(position)
+	at, withinWorst := uint32(position), false
 	for i := range blocks {
 		b := &blocks[i]
 		if at < b.First || at >= b.First+b.Count {
 			continue
 		}
-		if b.Reporting == model.ReportDisabled || b.Reporting == model.ReportFocus && (at < b.FocusFirst || at >= b.FocusFirst+b.FocusCount) {
+		if b.Reporting == model.ReportDisabled || !withinWorst && b.Reporting == model.ReportFocus && (at < b.FocusFirst || at >= b.FocusFirst+b.FocusCount) {
 			return true
 		}
+		withinWorst = withinWorst || isWorst(b.Reporting)
 	}
 	return false
 }
@@ -83,12 +84,48 @@ func (s *blockCounter) children(first, end int) iter.Seq2[int, Counts] {
 	}
 }
 
-// nextBlock returns the status counts of the next block by its reporting mode, and skips the block's
-// components.
+// isWorst reports whether a block counts by its worst component.
+func isWorst(r model.Reporting) bool { return r == model.ReportWorstSum || r == model.ReportWorstOne }
+
+// reportingComponents counts all components in a range by status. The reporting modes of inner blocks do not matter,
+// except that components of a disabled block never report.
+func (s *blockCounter) reportingComponents(first, end int) (counts Counts) {
+	for at := first; at < end; {
+		if len(s.blocks) == 0 || int(s.blocks[0].First) > at {
+			counts[s.status(at)]++
+			at++
+			continue
+		}
+		if b := s.blocks[0]; b.Reporting == model.ReportDisabled && int(b.First) == at {
+			at += int(b.Count)
+		}
+		s.blocks = s.blocks[1:]
+	}
+	for len(s.blocks) > 0 && int(s.blocks[0].First) < end { // in a disabled block at the end
+		s.blocks = s.blocks[1:]
+	}
+	return counts
+}
+
+// nextBlock returns the status counts of the next block in its reporting mode, and skips the block. A block that
+// counts by its worst component looks at all components within, as in Rudder.
 func (s *blockCounter) nextBlock() (counts Counts) {
 	b := s.blocks[0]
 	s.blocks = s.blocks[1:]
 	first, end := int(b.First), int(b.First+b.Count)
+	if isWorst(b.Reporting) {
+		counts = s.reportingComponents(first, end)
+		waived := counts[Waived]
+		counts[Waived] = 0
+		if n, worst := counts.Total(), counts.worst(); n > 0 {
+			counts = Counts{}
+			if counts[worst] = n; b.Reporting == model.ReportWorstOne {
+				counts[worst] = 1
+			}
+		}
+		counts[Waived] = waived
+		return counts
+	}
 	least := 2.0
 	for at, child := range s.children(first, end) {
 		switch b.Reporting {
@@ -104,19 +141,8 @@ func (s *blockCounter) nextBlock() (counts Counts) {
 			counts.Add(&child)
 		}
 	}
-	switch b.Reporting {
-	case model.ReportWorstSum, model.ReportWorstOne:
-		waived := counts[Waived]
-		counts[Waived] = 0
-		if n, worst := counts.Total(), counts.worst(); n > 0 {
-			counts = Counts{}
-			if counts[worst] = n; b.Reporting == model.ReportWorstOne {
-				counts[worst] = 1
-			}
-		}
-		counts[Waived] = waived
-	case model.ReportDisabled:
-		counts = Counts{}
+	if b.Reporting == model.ReportDisabled {
+		return Counts{}
 	}
 	return counts
 }

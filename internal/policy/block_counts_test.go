@@ -54,6 +54,20 @@ func (b *block) add(codes *[]Status, blocks *[]model.Block) {
 	(*blocks)[at] = of
 }
 
+// components returns the statuses of all components within the block that report.
+func (b *block) components() (out []Status) {
+	if b.children == nil {
+		return []Status{b.status}
+	}
+	if b.reporting == model.ReportDisabled {
+		return nil
+	}
+	for i := range b.children {
+		out = append(out, b.children[i].components()...)
+	}
+	return out
+}
+
 // list returns the statuses that the block contributes, each repeated according to its weight. This is the
 // plainest form of Rudder's arithmetic.
 func (b *block) list() (out []Status) {
@@ -65,6 +79,9 @@ func (b *block) list() (out []Status) {
 		lists = append(lists, b.children[i].list())
 	}
 	all := slices.Concat(lists...)
+	if isWorst(b.reporting) {
+		all = b.components()
+	}
 	counted := slices.DeleteFunc(slices.Clone(all), func(s Status) bool { return s == Waived })
 	waived := all[:0:0]
 	for range len(all) - len(counted) {
@@ -144,6 +161,30 @@ func TestBlockCountsEqualSimpleModel(t *testing.T) {
 				}
 				codes[i] = was
 			}
+		}
+	}
+}
+
+// TestWorstLooksIntoInnerBlocks computes the compliance of a block that counts by its worst component. It expects the
+// worst of all components within, also of those that an inner block leaves out of its own count, as in Rudder.
+func TestWorstLooksIntoInnerBlocks(t *testing.T) {
+	statuses := []Status{Compliant, NonCompliant, Compliant}
+	for _, c := range []struct {
+		outer, inner model.Reporting
+		want         string
+	}{
+		{model.ReportWorstOne, model.ReportFocus, "0.00"},
+		{model.ReportWorstSum, model.ReportWorstOne, "0.00"},
+		{model.ReportWorstOne, model.ReportDisabled, "100.00"},
+		{model.ReportWeighted, model.ReportFocus, "100.00"},
+	} {
+		blocks := []model.Block{{Count: 3, Reporting: c.outer}, {Count: 2, Reporting: c.inner, FocusCount: 1}}
+		counts, _ := CountStatuses(func(i int) Status { return statuses[i] }, len(statuses), blocks)
+		if got := counts.Compliance(2); got != c.want {
+			t.Errorf("%s around %s: %s %%, want %s", c.outer, c.inner, got, c.want)
+		}
+		if c.outer == model.ReportWorstSum && counts[NonCompliant] != 3 {
+			t.Errorf("%s around %s counts %v, want all three components", c.outer, c.inner, counts)
 		}
 	}
 }

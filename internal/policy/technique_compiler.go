@@ -23,12 +23,14 @@ type Compiled struct {
 	Secrets map[string]string
 }
 
+// MaxCondition bounds the condition of a component, also with the conditions of its blocks, in bytes.
+const MaxCondition = 4096
+
 // Limits of a compiled directive. The protocol has the same limits.
 const (
 	maxComponents    = 10000     // with its blocks and loops
 	maxSize          = 256 << 10 // bytes
 	maxComponentName = 255
-	maxCondition     = 4096
 )
 
 // Compile returns the components and blocks of a technique, with the values of a directive. A component with a loop
@@ -255,8 +257,8 @@ func (c *compiler) joinConditions(own string, in scope) (string, error) {
 	if in.when != "" {
 		text = "(" + in.when + ") && (" + text + ")"
 	}
-	if len(text) > maxCondition {
-		return "", fmt.Errorf("the condition of the component and the conditions of its blocks are together longer than %d bytes", maxCondition)
+	if len(text) > MaxCondition {
+		return "", fmt.Errorf("the condition of the component and the conditions of its blocks are together longer than %d bytes", MaxCondition)
 	}
 	return text, nil
 }

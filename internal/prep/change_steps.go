@@ -81,11 +81,12 @@ func compileDiscardUnchangedHeartbeat(params []string, _ item.Type) (stepFunc, e
 	return discardUnchanged(heartbeat), nil
 }
 
-// discardUnchanged returns a step that discards repeated values, except after each heartbeat period
+// discardUnchanged returns a step that discards repeated values, except after each heartbeat period. As in Zabbix, the
+// period counts whole seconds, so that a value a moment early is not late by an interval.
 func discardUnchanged(heartbeat time.Duration) stepFunc {
 	return func(v item.Value, at int64, m *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		now := comparableForm(v)
-		if sameValue(m.value, now) && time.Duration(at-m.at) < heartbeat {
+		if sameValue(m.value, now) && time.Duration(at/int64(time.Second)-m.at/int64(time.Second)) < heartbeat/time.Second {
 			return item.Value{}, nil
 		}
 		m.at = at

@@ -114,7 +114,9 @@ func (f csvForm) appendRow(out []byte, names, row []string) ([]byte, error) {
 		if i < len(row) {
 			field = row[i]
 		}
-		out = appendJSONString(out, field)
+		if out = appendJSONString(out, field); len(out) > maxOutput {
+			return out, errOutput
+		}
 	}
 	return append(out, '}'), nil
 }

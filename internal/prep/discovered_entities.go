@@ -83,7 +83,7 @@ type Matcher struct{ of *pattern }
 
 // CompileMatcher compiles a regular expression.
 func CompileMatcher(source string) (Matcher, error) {
-	p, err := compilePattern(source)
+	p, err := compilePattern(source, matchLines)
 	return Matcher{p}, err
 }
 

@@ -21,6 +21,7 @@ type jsonTree struct {
 	nodes   []jsonNode
 	indexes []equalityIndex
 	steps   int // values that filters evaluated
+	visits  int // values that paths visited, each time
 }
 
 // jsonNode is one value (text, number, object, array …) in a JSON document. Positions count bytes of the text.
@@ -35,7 +36,7 @@ var errJSON = errors.New("invalid JSON")
 // parseJSON parses a JSON document into a list of nodes
 func (t *jsonTree) parseJSON(text string) error {
 	clear(t.indexes)
-	t.text, t.nodes, t.indexes, t.steps = text, t.nodes[:0], t.indexes[:0], 0
+	t.text, t.nodes, t.indexes, t.steps, t.visits = text, t.nodes[:0], t.indexes[:0], 0, 0
 	if len(text) > maxJSON {
 		return fmt.Errorf("%w: the document has more than %d bytes", errJSON, maxJSON)
 	}

@@ -3,6 +3,7 @@ package prep
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
@@ -39,6 +40,7 @@ func compileCheckJSONError(params []string, _ item.Type) (stepFunc, error) {
 			return v, nil
 		}
 		out, err := path.query(tree, 0)
+		out = strings.TrimSpace(out)
 		switch {
 		case errors.Is(err, errNoMatch) || err == nil && out == "":
 			return v, nil

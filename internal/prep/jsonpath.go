@@ -85,6 +85,7 @@ func (t *jsonTree) child(n uint32, s *pathSegment, at int) (found uint32, positi
 	}
 	i := 0
 	for c, end := n+1, t.nodes[n].next; c < end; c, i = t.nodes[c].next, i+1 {
+		t.visits++
 		if s.kind == byIndex {
 			if i == want {
 				return c, i, true
@@ -128,8 +129,11 @@ func (p *jsonPath) query(t *jsonTree, root uint32) (string, error) {
 		}
 		return t.value(matches[0].node), nil
 	}
-	out := []byte{'['}
+	out, most := []byte{'['}, maxOutputOf(t.text)
 	for i, m := range matches {
+		if len(out) > most {
+			return "", errOutput
+		}
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -216,6 +220,9 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 	}
 	i := 0
 	for c, end := n+1, t.nodes[n].next; c < end; c, i = t.nodes[c].next, i+1 {
+		if err := t.countVisit(); err != nil {
+			return err
+		}
 		ok := s.kind == everyChild
 		switch s.kind {
 		case byName:
@@ -263,8 +270,22 @@ func (q *jsonQuery) passes(n uint32) (bool, error) {
 	if q.tree.steps++; q.tree.steps > maxFilterSteps {
 		return false, fmt.Errorf("the JSONPath filters evaluate more than %d values of the document", maxFilterSteps)
 	}
+	if err := q.tree.countVisit(); err != nil {
+		return false, err
+	}
 	v, err := q.segment.filter.eval(q.tree, n)
 	return v.isTrue(), err
+}
+
+// maxVisits bounds how often the paths of a document visit its values. The limit is a second of processor time.
+const maxVisits = 1 << 26
+
+// countVisit counts the visit of a value, or fails at the limit.
+func (t *jsonTree) countVisit() error {
+	if t.visits++; t.visits > maxVisits {
+		return fmt.Errorf("all paths visit more than %d values of this document", maxVisits)
+	}
+	return nil
 }
 
 // add adds a value to the result, or fails at the limit of values
@@ -564,7 +585,7 @@ func (r *pathReader) readInteger() (int, bool) {
 	return int(n), true
 }
 
-// readQuoted parses a text in quotes in a path. A backslash escapes itself and the quote.
+// readQuoted parses a text in quotes in a path. A backslash escapes itself and both quotes.
 func (r *pathReader) readQuoted() (string, error) {
 	if r.at == len(r.source) || r.source[r.at] != '\'' && r.source[r.at] != '"' {
 		return "", r.unexpected()
@@ -578,7 +599,7 @@ func (r *pathReader) readQuoted() (string, error) {
 			return b.String(), nil
 		}
 		if c == '\\' {
-			if r.at++; r.at == len(r.source) || r.source[r.at] != quote && r.source[r.at] != '\\' {
+			if r.at++; r.at == len(r.source) || strings.IndexByte(`'"\`, r.source[r.at]) < 0 {
 				return "", r.unexpected()
 			}
 			c = r.source[r.at]

@@ -204,7 +204,7 @@ func matchExpr(left, right filterExpr) (filterExpr, error) {
 	var compiled *pattern
 	if c := right.constant; c != nil && c.kind == filterText {
 		var err error
-		if compiled, err = compilePattern(c.text); err != nil {
+		if compiled, err = compilePattern(c.text, matchLines); err != nil {
 			return filterExpr{}, err
 		}
 	}
@@ -219,7 +219,7 @@ func matchExpr(left, right filterExpr) (filterExpr, error) {
 			if err != nil || source.kind == filterMissing {
 				return truthValue(false), err
 			}
-			if p, err = compilePattern(source.String()); err != nil {
+			if p, err = compilePattern(source.String(), matchLines); err != nil {
 				return filterValue{}, err
 			}
 		}

@@ -3,6 +3,7 @@ package prep
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ func number(v item.Value) (item.Value, bool) {
 }
 
 // typedNumber converts a value to a number of the item's type, Float or Unsigned. For an item of another type any
-// number is allowed.
+// number is allowed. A number outside the range of unsigned integers stays a float.
 func typedNumber(v item.Value, t item.Type) (item.Value, error) {
 	n, ok := number(v)
 	if !ok {
@@ -61,11 +62,9 @@ func typedNumber(v item.Value, t item.Type) (item.Value, error) {
 	case t == item.Float && n.Kind() == item.UnsignedValue:
 		return item.FromFloat(n.Float()), nil
 	case t == item.Unsigned && n.Kind() == item.FloatValue:
-		u, ok := truncate(n.Float())
-		if !ok {
-			return n, fmt.Errorf("value %s is not in the range of unsigned integers", n)
+		if u, ok := truncate(n.Float()); ok {
+			return item.FromUnsigned(u), nil
 		}
-		return item.FromUnsigned(u), nil
 	}
 	return n, nil
 }
@@ -78,8 +77,8 @@ func truncate(f float64) (uint64, bool) {
 	return uint64(f), true
 }
 
-// compileMultiplier compiles the step multiplier, which multiplies the value by a number. Integers stay integers and
-// wrap.
+// compileMultiplier compiles the step multiplier, which multiplies the value by a number. Integers stay integers. They
+// wrap, and a fraction of the product is cut off.
 func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	text := params[0]
 	factor, ok := parseFloat(text)
@@ -92,10 +91,16 @@ func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 		if err != nil {
 			return n, fmt.Errorf("cannot apply multiplier %q to value of type %q: %w", text, kindName(v), err)
 		}
-		if integer && n.Kind() == item.UnsignedValue {
-			return item.FromUnsigned(n.Unsigned() * whole), nil
+		product := n.Float() * factor
+		if n.Kind() == item.UnsignedValue {
+			if integer {
+				return item.FromUnsigned(n.Unsigned() * whole), nil
+			}
+			if u, ok := truncate(product); ok {
+				return item.FromUnsigned(u), nil
+			}
 		}
-		return item.FromFloat(n.Float() * factor), nil
+		return item.FromFloat(product), nil
 	}, nil
 }
 
@@ -158,16 +163,24 @@ var booleanWords = map[string]uint64{
 // parseBoolean converts a truth word, such as yes, or a number to 1 or 0. A word is, for example, true or no.
 // Of the numbers only 0 is false.
 func parseBoolean(v item.Value) (uint64, error) {
+	if v.Kind() == item.TextValue {
+		v = item.FromText(trimQuotes(v.String()))
+	}
 	if n, ok := number(v); ok {
 		if n.Float() != 0 {
 			return 1, nil
 		}
 		return 0, nil
 	}
-	if n, ok := booleanWords[strings.ToLower(strings.Trim(v.String(), " \""))]; ok {
+	if n, ok := booleanWords[strings.ToLower(v.String())]; ok {
 		return n, nil
 	}
 	return 0, fmt.Errorf("invalid value format")
+}
+
+// trimQuotes removes spaces, quotes and line ends around a text, as Zabbix does before a conversion.
+func trimQuotes(text string) string {
+	return strings.TrimRight(strings.TrimLeft(text, " \""), " \"\n\r")
 }
 
 // compileBoolToDecimal compiles the step boolToDecimal, which outputs 1 for true and 0 for false
@@ -181,14 +194,16 @@ func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileBaseConversion returns the compile function for the two steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces
-// and quotes around the number are ignored, and those between two hexadecimal digits.
+// hexPairs matches bytes in hexadecimal digits, such as 0A 1B. Long ones go on in the next line.
+var hexPairs = regexp.MustCompile(`^[0-9A-Fa-f]{2}([ \n][ \n]?[0-9A-Fa-f]{2})+$`)
+
+// compileBaseConversion returns the compile function for the two steps octalToDecimal (base 8) and hexToDecimal (base 16).
 func compileBaseConversion(base int, name string) compileFunc {
 	return func([]string, item.Type) (stepFunc, error) {
 		return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
-			text := strings.Trim(textOf(v), " \"\r\n\t")
-			if base == 16 {
-				text = strings.ReplaceAll(text, " ", "")
+			text := trimQuotes(textOf(v))
+			if base == 16 && hexPairs.MatchString(text) {
+				text = strings.NewReplacer(" ", "", "\n", "").Replace(text)
 			}
 			n, err := strconv.ParseUint(text, base, 64)
 			if err != nil || text[0] == '+' {
@@ -201,7 +216,7 @@ func compileBaseConversion(base int, name string) compileFunc {
 
 // compileInRange compiles the step inRange, which fails for numbers outside a range. The range has a minimum and a
 // maximum.
-func compileInRange(params []string, _ item.Type) (stepFunc, error) {
+func compileInRange(params []string, t item.Type) (stepFunc, error) {
 	low, high := math.Inf(-1), math.Inf(1)
 	var ok bool
 	if params[0] != "" {
@@ -227,9 +242,9 @@ func compileInRange(params []string, _ item.Type) (stepFunc, error) {
 		return nil, model.Errorf(model.Invalid, "the minimum %s is above the maximum %s", params[0], params[1])
 	}
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
-		n, ok := number(v)
-		if !ok {
-			return v, fmt.Errorf("cannot validate range for value of type %q: cannot convert value to numeric type", kindName(v))
+		n, err := typedNumber(v, t)
+		if err != nil {
+			return v, fmt.Errorf("cannot validate range for value of type %q: %w", kindName(v), err)
 		}
 		if f := n.Float(); !(f >= low && f <= high) {
 			return v, fmt.Errorf("%s", reason)

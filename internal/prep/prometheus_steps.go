@@ -231,7 +231,7 @@ func parseMetricPattern(source string) (*metricPattern, error) {
 			}
 			c := labelCondition{name: label.name, value: label.value, negated: operator[0] == '!'}
 			if strings.HasSuffix(operator, "~") {
-				if c.pattern, err = compilePattern(label.value); err != nil {
+				if c.pattern, err = compilePattern(label.value, matchLines); err != nil {
 					return nil, err
 				}
 			}
@@ -428,15 +428,19 @@ func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 		if err == nil {
 			rows, err = pattern.selectRows(m)
 		}
+		text := ""
+		if err == nil {
+			text, err = m.encode(rows)
+		}
 		if err != nil {
 			return v, fmt.Errorf("cannot convert Prometheus data to JSON: %w", err)
 		}
-		return item.FromText(m.encode(rows)), nil
+		return item.FromText(text), nil
 	}, nil
 }
 
-// encode encodes Prometheus samples as a JSON array
-func (m *metricRows) encode(rows []*metricRow) string {
+// encode encodes Prometheus samples as a JSON array, or fails at the limit of the output.
+func (m *metricRows) encode(rows []*metricRow) (string, error) {
 	out := []byte{'['}
 	field := func(name, value string) {
 		out = append(appendJSONString(out, name), ':')
@@ -470,9 +474,11 @@ func (m *metricRows) encode(rows []*metricRow) string {
 			out = append(out, ',')
 			field("help", help)
 		}
-		out = append(out, '}')
+		if out = append(out, '}'); len(out) > maxOutput {
+			return "", errOutput
+		}
 	}
-	return string(append(out, ']'))
+	return string(append(out, ']')), nil
 }
 
 // metadata returns the type and help text of a Prometheus metric. A histogram or summary has them under the name

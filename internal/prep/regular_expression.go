@@ -1,6 +1,7 @@
 package prep
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dlclark/regexp2/v2"
 
+	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -21,6 +23,7 @@ const matchLimit = 100 * time.Millisecond
 // backtracks.
 type pattern struct {
 	linear       *regexp.Regexp  // nil: RE2 does not know the syntax
+	steps        int             // instructions of linear
 	backtracking *regexp2.Regexp // nil: not needed
 	lineEnd      bool            // $ matches also in front of a line feed at the end, which RE2 does not do
 
@@ -35,6 +38,13 @@ const (
 
 // errSlowMatch is the error of a regular expression that is too slow.
 var errSlowMatch = fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
+
+// maxPatternWork bounds the length of a text times the instructions of a linear pattern. One match takes at most
+// seconds.
+const maxPatternWork = 1 << 30
+
+// errPatternWork is the error of a text that is too long for the pattern.
+var errPatternWork = errors.New("the value is too long for a regular expression of this size")
 
 // matchBacktracking matches by the slow backtracking engine, with one more attempt after a time-out. The
 // machine may have paused. A pattern that reaches them several times in a row is skipped for many values.
@@ -56,17 +66,34 @@ func (p *pattern) matchBacktracking(match func() error) error {
 	return errSlowMatch
 }
 
+// anchoring says where ^ and $ of a regular expression match, as PCRE's flag PCRE_MULTILINE does.
+type anchoring uint8
+
+// Places where ^ and $ match. Zabbix has matchText for the steps that fill a template, and matchLines elsewhere.
+const (
+	matchLines anchoring = iota // at each line
+	matchText                   // at the start and the end of the text
+)
+
 // compilePattern compiles a regular expression in PCRE syntax.
-func compilePattern(source string) (*pattern, error) {
+func compilePattern(source string, anchors anchoring) (*pattern, error) {
 	p := &pattern{}
-	tree, linearErr := syntax.Parse(source, syntax.Perl)
-	if linearErr == nil {
-		p.linear, linearErr = regexp.Compile(source)
+	linear, options := source, regexp2.None
+	if anchors == matchLines {
+		linear, options = "(?m)"+source, regexp2.Multiline
 	}
-	p.lineEnd = linearErr == nil && matchesLineEnd(tree)
+	var linearErr error
+	p.linear, p.steps, linearErr = item.CompilePattern(linear)
+	if errors.Is(linearErr, item.ErrPatternSize) {
+		return nil, model.Errorf(model.TooLarge, "the regular expression %q: %w", model.Shorten(source), linearErr)
+	}
+	if linearErr == nil {
+		tree, err := syntax.Parse(linear, syntax.Perl)
+		p.lineEnd = err == nil && matchesLineEnd(tree)
+	}
 	if linearErr != nil || p.lineEnd {
 		var err error
-		if p.backtracking, err = regexp2.Compile(source); err != nil {
+		if p.backtracking, err = regexp2.Compile(source, options); err != nil {
 			p.backtracking = nil
 			if linearErr != nil {
 				return nil, model.Errorf(model.Invalid, "invalid regular expression %q: %w", source, err)
@@ -100,6 +127,9 @@ func (p *pattern) useLinear(text string) bool {
 // match reports whether the regular expression matches a text. It fails if that takes too long.
 func (p *pattern) match(text string) (ok bool, err error) {
 	if p.useLinear(text) {
+		if p.steps*len(text) > maxPatternWork {
+			return false, errPatternWork
+		}
 		return p.linear.MatchString(text), nil
 	}
 	err = p.matchBacktracking(func() (err error) {
@@ -109,21 +139,19 @@ func (p *pattern) match(text string) (ok bool, err error) {
 	return ok, err
 }
 
-// replaceFirst fills a template with the groups in the first match of the regular expression. The groups of the
-// match replace \0 to \9. An empty template stands for the whole match.
+// replaceFirst fills a template from the first match of the regular expression. An empty template stands for the whole
+// text. ok is false without a match, and without the group that \@ requires.
 func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err error) {
-	var group func(n int) string
+	var group func(n int) (string, bool)
 	if p.useLinear(text) {
+		if p.steps*len(text) > maxPatternWork {
+			return "", false, errPatternWork
+		}
 		at := p.linear.FindStringSubmatchIndex(text)
 		if at == nil {
 			return "", false, nil
 		}
-		group = func(n int) string {
-			if 2*n+1 >= len(at) || at[2*n] < 0 {
-				return ""
-			}
-			return text[at[2*n]:at[2*n+1]]
-		}
+		group = model.GroupsOf(text, at)
 	} else {
 		var m *regexp2.Match
 		if err := p.matchBacktracking(func() (err error) {
@@ -132,24 +160,16 @@ func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err 
 		}); err != nil || m == nil {
 			return "", false, err
 		}
-		group = func(n int) string {
-			if g := m.GroupByNumber(n); g != nil {
-				return g.String()
+		group = func(n int) (string, bool) {
+			if g := m.GroupByNumber(n); g != nil && len(g.Captures) > 0 {
+				return g.String(), true
 			}
-			return ""
+			return "", false
 		}
 	}
-	if template == "" {
-		return group(0), true, nil
+	most := maxOutputOf(text)
+	if out, ok = model.FillGroups(template, text, most, group); len(out) > most {
+		return "", false, errOutput
 	}
-	var b strings.Builder
-	for i := 0; i < len(template); i++ {
-		if c := template[i]; c != '\\' || i+1 == len(template) || template[i+1] < '0' || template[i+1] > '9' {
-			b.WriteByte(c)
-			continue
-		}
-		i++
-		b.WriteString(group(int(template[i] - '0')))
-	}
-	return b.String(), true, nil
+	return out, ok, nil
 }

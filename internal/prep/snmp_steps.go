@@ -286,7 +286,9 @@ func walkToJSON(text string, columns []walkColumn) (string, error) {
 				out = appendJSONString(out, *value)
 			}
 		}
-		out = append(out, '}')
+		if out = append(out, '}'); len(out) > maxOutput {
+			return "", errOutput
+		}
 	}
 	return string(append(out, ']')), nil
 }

@@ -3,19 +3,22 @@ package prep
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 const (
-	maxFailure      = 2048 // characters of the text of a failure
-	maxFailureValue = 100  // characters of one value in it
+	maxFailure        = 2048 // characters of the text of a failure
+	maxFailureValue   = 100  // characters of one value in it
+	maxFailurePattern = 500  // characters of a regular expression in it
 )
 
 // Failure is the error of preprocessing, which leaves the item without a value. Its text has the form of Zabbix: the
-// value, then the outcome of each step until the failed one.
+// value, then the outcomes of the last steps until the failed one.
 type Failure struct {
 	Step   int   // position of the failed step, from 1; 0: the last output does not suit the type of the item
 	Reason error // of the failed step
@@ -35,13 +38,20 @@ func newFailure(input item.Value, outputs []item.Value, failed, err error, repla
 	if replaced {
 		return f
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Preprocessing failed for: %s", shorten(textOf(input), maxFailureValue))
-	for i, out := range outputs {
-		fmt.Fprintf(&b, "\n%d. Result: %s", i+1, shorten(textOf(out), maxFailureValue))
+	head := "Preprocessing failed for: " + shorten(textOf(input), maxFailureValue)
+	tail := fmt.Sprintf("\n%d. Failed: %s", len(outputs)+1, err)
+	var results []string
+	left := maxFailure - utf8.RuneCountInString(head+tail+"\n...")
+	for i, out := range slices.Backward(outputs) {
+		line := fmt.Sprintf("\n%d. Result: %s", i+1, shorten(textOf(out), maxFailureValue))
+		if left -= utf8.RuneCountInString(line); left < 0 {
+			results = append(results, "\n...") // the steps before
+			break
+		}
+		results = append(results, line)
 	}
-	fmt.Fprintf(&b, "\n%d. Failed: %s", len(outputs)+1, err)
-	f.text = shorten(b.String(), maxFailure)
+	slices.Reverse(results)
+	f.text = shorten(head+strings.Join(results, "")+tail, maxFailure)
 	return f
 }
 

@@ -65,14 +65,18 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 		return nil, model.Errorf(model.Invalid, "the first parameter, the text to replace, is empty")
 	}
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
-		return item.FromText(strings.ReplaceAll(textOf(v), search, replacement)), nil
+		text := textOf(v)
+		if added := strings.Count(text, search) * (len(replacement) - len(search)); len(text)+added > maxOutputOf(text) {
+			return v, errOutput
+		}
+		return item.FromText(strings.ReplaceAll(text, search, replacement)), nil
 	}, nil
 }
 
 // compileRegex compiles the step regex, which fills a template from a regular expression's first match
 func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	source, template := params[0], params[1]
-	p, err := compilePattern(source)
+	p, err := compilePattern(source, matchText)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +86,7 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 			err = errors.New("pattern does not match")
 		}
 		if err != nil {
-			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", source, kindName(v), err)
+			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", shorten(source, maxFailurePattern), kindName(v), err)
 		}
 		return item.FromText(out), nil
 	}, nil
@@ -92,7 +96,7 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 // value matches a regular expression; otherwise it fails if the value matches.
 func compileMatches(want bool) compileFunc {
 	return func(params []string, _ item.Type) (stepFunc, error) {
-		p, err := compilePattern(params[0])
+		p, err := compilePattern(params[0], matchLines)
 		if err != nil {
 			return nil, err
 		}
@@ -100,13 +104,13 @@ func compileMatches(want bool) compileFunc {
 			ok, err := p.match(textOf(v))
 			switch {
 			case err != nil:
-				return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
+				return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", shorten(params[0], maxFailurePattern), kindName(v), err)
 			case ok == want:
 				return v, nil
 			case want:
-				return v, errors.New("value does not match regular expression")
+				return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value does not match regular expression", shorten(params[0], maxFailurePattern), kindName(v))
 			}
-			return v, errors.New("value matches regular expression")
+			return v, fmt.Errorf("cannot perform regular expression %q validation for value of type %q: value matches regular expression", shorten(params[0], maxFailurePattern), kindName(v))
 		}, nil
 	}
 }
@@ -117,14 +121,14 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) > 1 {
 		template = params[1]
 	}
-	p, err := compilePattern(params[0])
+	p, err := compilePattern(params[0], matchText)
 	if err != nil {
 		return nil, err
 	}
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		out, ok, err := p.replaceFirst(textOf(v), template)
 		if err != nil {
-			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
+			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", shorten(params[0], maxFailurePattern), kindName(v), err)
 		}
 		if out = strings.TrimSpace(out); ok && out != "" {
 			return v, errors.New(out)
@@ -144,11 +148,14 @@ func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) < 2 || params[0] != "0" && params[0] != "1" {
 		return nil, model.Errorf(model.Invalid, "expected -1 (any error), or 0 (error matches) or 1 (error does not match) with a regular expression")
 	}
-	p, err := compilePattern(params[1])
+	want, anchors := params[0] == "0", matchLines
+	if want {
+		anchors = matchText
+	}
+	p, err := compilePattern(params[1], anchors)
 	if err != nil {
 		return nil, err
 	}
-	want := params[0] == "0"
 	return func(v item.Value, _ int64, _ *rememberedValue, _ *ParsedValue) (item.Value, error) {
 		ok, err := p.match(v.String())
 		if err != nil {

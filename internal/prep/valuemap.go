@@ -75,7 +75,7 @@ func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, erro
 			return false
 		}, err
 	case "regexp":
-		p, err := compilePattern(m.Value)
+		p, err := compilePattern(m.Value, matchLines)
 		if err != nil {
 			return nil, err
 		}

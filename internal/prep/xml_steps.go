@@ -72,11 +72,14 @@ func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 			out, err = "", fmt.Errorf("cannot evaluate xpath: %v", r)
 		}
 	}()
-	switch result := x.Evaluate(xmlquery.CreateXPathNavigator(root)).(type) {
+	switch result := x.Evaluate(&boundedNavigator{xmlquery.CreateXPathNavigator(root), new(int)}).(type) {
 	case *xpath.NodeIterator:
 		var b strings.Builder
 		for result.MoveNext() {
-			navigator, ok := result.Current().(*xmlquery.NodeNavigator)
+			if b.Len() > maxOutput {
+				return "", errOutput
+			}
+			navigator, ok := result.Current().(*boundedNavigator)
 			if !ok {
 				continue
 			}
@@ -92,6 +95,11 @@ func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 			return "", errors.New("the number is not finite")
 		}
 		out = textOf(item.FromFloat(result))
+	case bool:
+		out = "0"
+		if result {
+			out = "1"
+		}
 	default:
 		out = fmt.Sprint(result)
 	}
@@ -173,6 +181,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 			return v, nil
 		}
 		out, err := path.query(root)
+		out = strings.TrimSpace(out)
 		switch {
 		case err != nil:
 			return v, fmt.Errorf("cannot extract error from XML with xpath %q: %w", params[0], err)

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/op"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/promexpr"
 	"github.com/muster-fleet/muster/internal/rules"
 )
 
@@ -62,7 +63,7 @@ var need = access.NeedOn(access.Read, "series")
 // Register adds the operations of Prometheus' HTTP API to the server.
 func Register(r *op.Routes, o Options) {
 	if o.Parser == nil {
-		o.Parser = parser.NewParser(parser.Options{})
+		o.Parser = promexpr.NewParser()
 	}
 	if o.Engine == nil {
 		o.Engine = promql.NewEngine(promql.EngineOpts{

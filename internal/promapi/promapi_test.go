@@ -336,6 +336,7 @@ func TestLimits(t *testing.T) {
 		"no time":        {"query", "bad_data", "NaN", url.Values{"query": {"1"}, "time": {"NaN"}}},
 		"no expression":  {"query", "bad_data", "no expression", url.Values{}},
 		"long":           {"query", "bad_data", "16384 bytes", url.Values{"query": {strings.Repeat("1", maxQueryBytes+1)}}},
+		"long labels":    {"query", "bad_data", "times the length of a label", url.Values{"query": {strings.Repeat("label_replace(", 40) + "vector(1)" + strings.Repeat(`, "a", "$1$1", "a", "(.*)")`, 40)}}},
 		"wrong":          {"query", "bad_data", "parse error", url.Values{"query": {"load{"}}},
 		"no selector":    {"series", "bad_data", "match[]", url.Values{}},
 		"empty selector": {"series", "bad_data", "non-empty", url.Values{"match[]": {`{node=~".*"}`}}},

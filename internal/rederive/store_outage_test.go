@@ -47,6 +47,9 @@ func (testDirectory) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
 
+// SourceGroups returns no groups.
+func (testDirectory) SourceGroups(model.Source) []string { return nil }
+
 // SourceName returns placeholder names.
 func (testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", s.PlaceholderName(), true

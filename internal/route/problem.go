@@ -42,6 +42,8 @@ type Problem struct {
 	Status   model.Status
 	Severity model.Severity
 
+	sourceGroups func() []string // groups that the check or Template targets; nil: none
+
 	node  *where.Node // the node as conditions see it; made at first use
 	holds map[*where.Condition]bool
 }
@@ -110,6 +112,12 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 		return types.String(p.Source.Name.Namespace), true
 	case "source.instance":
 		return types.String(p.Source.Instance), true
+	case "source.groups":
+		var groups []string
+		if p.sourceGroups != nil {
+			groups = p.sourceGroups()
+		}
+		return types.DefaultTypeAdapter.NativeToValue(groups), true
 	case "check":
 		return types.String(p.Check().Name), true
 	}
@@ -128,12 +136,14 @@ type Directory interface {
 	// NodeGroups lists the node's groups: NAME, or NAMESPACE/NAME of another namespace.
 	NodeGroups(id model.NodeID) []string
 	SourceName(s model.Source) (namespace, name string, ok bool)
+	// SourceGroups lists the groups that the check or Template of a problem targets, as NodeGroups does.
+	SourceGroups(s model.Source) []string
 }
 
 // NewProblem returns a Problem about a check or other source on a node, for matching with selectors. It has the
 // node's present labels, facts and groups.
 func NewProblem(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
-	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
+	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node), sourceGroups: func() []string { return d.SourceGroups(source) }}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
 	p.Source = Source{Kind: source.Kind, Instance: source.Instance}
 	p.Source.Name.Namespace, p.Source.Name.Name, _ = d.SourceName(source)
@@ -148,7 +158,7 @@ func NewProblem(d Directory, node model.NodeID, source model.Source, status mode
 // problem.
 var problemConditions = where.Language{
 	Of: "problem", MaxCost: 100_000,
-	Reads:   "source.kind, .name, .namespace, .instance; check; node.name, .namespace, .labels, .facts, .groups",
+	Reads:   "source.kind, .name, .namespace, .instance, .groups; check; node.name, .namespace, .labels, .facts, .groups",
 	Example: `source.kind == "check" && source.name.startsWith("disk")`,
 	Options: func() []cel.EnvOption {
 		return []cel.EnvOption{
@@ -156,6 +166,7 @@ var problemConditions = where.Language{
 			cel.Variable("source.name", cel.StringType),
 			cel.Variable("source.namespace", cel.StringType),
 			cel.Variable("source.instance", cel.StringType),
+			cel.Variable("source.groups", cel.ListType(cel.StringType)),
 			cel.Variable("check", cel.StringType),
 		}
 	},

@@ -105,6 +105,22 @@ func TestHoldsOfAProblem(t *testing.T) {
 	}
 }
 
+// TestSelectorReadsGroupsOfTheCheck expects a silence with source.groups to hold problems of checks that target the
+// group.
+func TestSelectorReadsGroupsOfTheCheck(t *testing.T) {
+	table := newTestTable(t, map[string]model.Spec{"it": &model.SilenceSpec{Selector: model.Selector{Where: `"web" in source.groups`}, Reason: "x"}})
+	for _, c := range []struct {
+		groups func() []string
+		holds  bool
+	}{{nil, false}, {func() []string { return nil }, false}, {func() []string { return []string{"db", "web"} }, true}, {func() []string { return []string{"shared/web"} }, false}} {
+		m := diskProblem()
+		m.sourceGroups = c.groups
+		if got := len(table.Holds(m, nil, evening)) == 1; got != c.holds {
+			t.Errorf("holds: %t, want %t", got, c.holds)
+		}
+	}
+}
+
 // TestSelectorNamesTriggers selects triggers by their names as shown in tables, and expects a match. A name
 // with slashes must match, too.
 func TestSelectorNamesTriggers(t *testing.T) {

@@ -6,12 +6,25 @@ import (
 	"strings"
 )
 
-// systems has the conditions here for classes of operating systems. CFEngine sets the class debian on Ubuntu, too.
+// systems has the conditions here for classes of operating systems. CFEngine sets the classes debian, redhat and suse also
+// on systems that descend from these.
 var systems = map[string]string{
 	"linux": `facts["os"] == "linux"`, "windows": `facts["os"] == "windows"`,
-	"debian": `(facts["distribution"] == "debian" || facts["distribution"] == "ubuntu")`,
-	"ubuntu": `facts["distribution"] == "ubuntu"`, "fedora": `facts["distribution"] == "fedora"`, "centos": `facts["distribution"] == "centos"`,
-	"almalinux": `facts["distribution"] == "almalinux"`, "rocky": `facts["distribution"] == "rocky"`,
+	"debian": isDistribution("debian", "ubuntu", "raspbian", "linuxmint", "kali"), "ubuntu": isDistribution("ubuntu"),
+	"redhat": isDistribution("rhel", "centos", "fedora", "almalinux", "rocky", "ol", "scientific"), "fedora": isDistribution("fedora"), "centos": isDistribution("centos"),
+	"almalinux": isDistribution("almalinux"), "rocky": isDistribution("rocky"), "suse": isDistribution("sles", "sled", "opensuse-leap", "opensuse-tumbleweed"),
+}
+
+// isDistribution returns the condition that a node has one of several distributions, by their names in os-release.
+func isDistribution(names ...string) string {
+	terms := make([]string, len(names))
+	for i, name := range names {
+		terms[i] = fmt.Sprintf(`facts["distribution"] == %q`, name)
+	}
+	if len(terms) == 1 {
+		return terms[0]
+	}
+	return "(" + strings.Join(terms, " || ") + ")"
 }
 
 // results has the conditions here for the endings of conditions on results.

@@ -127,6 +127,11 @@ func (im *importer) importRule(p *conversion.Mapping) {
 		im.noteLoss(p, what, "left out: a rule of Rudder itself")
 		return
 	}
+	if id := p.TextOf("id"); id != "" && im.rules[id] {
+		im.noteLoss(p, what, "left out: another rule has this id")
+		return
+	}
+	im.rules[p.TextOf("id")] = true
 	spec := &model.PolicySpec{Disabled: p.TextOf("enabled") == "false"}
 	for _, id := range p.Texts("directives") {
 		if name := im.directives[id]; name != "" {

@@ -2,6 +2,7 @@ package rudderimport
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 	case p.TextOf("system") == "true":
 		im.noteLoss(p, what, "left out: a group of Rudder itself")
 		return
-	case name == "" || im.names["Group/"+name] != title+" ":
+	case name == "" || im.names["Group/"+name] != title+" " || slices.ContainsFunc(im.converted, func(g convertedGroup) bool { return g.id == id }):
 		im.noteLoss(p, what, "left out: it has no id, or another group has it")
 		return
 	}
@@ -69,8 +70,40 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 		im.noteLoss(one, what, "property %s: write it into spec.properties", one.TextOf("name"))
 	}
 	im.noteUnreadFields(p, what)
-	if !im.addResource(p, "Group", name, title, spec) {
-		delete(im.groups, id)
+	im.converted = append(im.converted, convertedGroup{p, id, name, title, spec})
+}
+
+// convertedGroup is a group of Rudder after its conversion. The groups that its query names may still be left out.
+type convertedGroup struct {
+	part            *conversion.Mapping
+	id, name, title string
+	spec            *model.GroupSpec
+}
+
+// addGroups adds the converted groups to the result, except groups whose query names a missing group. Without the
+// missing group such a group would have too few nodes.
+func (im *importer) addGroups() {
+	for {
+		remaining := map[string]bool{}
+		for _, g := range im.converted {
+			remaining[g.name] = true
+		}
+		im.converted = slices.DeleteFunc(im.converted, func(g convertedGroup) bool {
+			i := slices.IndexFunc(g.spec.Groups, func(name string) bool { return !remaining[name] })
+			if i >= 0 {
+				im.noteLoss(g.part, "group "+g.title, "left out: the group %s of its query was left out", g.spec.Groups[i])
+				delete(im.groups, g.id)
+			}
+			return i >= 0
+		})
+		if len(im.converted) == len(remaining) {
+			break
+		}
+	}
+	for _, g := range im.converted {
+		if !im.addResource(g.part, "Group", g.name, g.title, g.spec) {
+			delete(im.groups, g.id)
+		}
 	}
 }
 
@@ -83,6 +116,7 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 	criteria := q.List("where")
 	or := strings.EqualFold(q.TextOf("composition"), "or")
 	var terms []string
+	elements := map[string][]criterion{} // by object type: criteria that one element has to match
 	for _, c := range criteria {
 		kind, attribute, comparator, value := c.TextOf("objectType"), c.TextOf("attribute"), c.TextOf("comparator"), c.TextOf("value")
 		if kind == "group" || attribute == "nodeGroupId" {
@@ -93,11 +127,23 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 			groups = append(groups, name)
 			continue
 		}
-		term, err := convertCriterion(kind, attribute, comparator, value)
+		one := criterion{kind, attribute, comparator, value}
+		if _, ok := sections[one.key()]; ok && !or {
+			elements[kind] = append(elements[kind], one)
+			continue
+		}
+		term, err := convertCriterion(one)
 		if err != nil {
 			return "", nil, err
 		}
 		terms = append(terms, term)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(elements)) {
+		some, err := convertElement(elements[kind])
+		if err != nil {
+			return "", nil, err
+		}
+		terms = append(terms, some...)
 	}
 	if len(criteria) == 0 {
 		return "", nil, fmt.Errorf("the query of the group is empty")
@@ -120,7 +166,7 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 // attributes has the CEL expressions of attributes of a node, and inventory the sections and fields of others, by object type and
 // attribute.
 var attributes = map[string]string{
-	"node.nodeId": "node.facts.rudderNode", "node.nodeHostname": "node.facts.fqdn", "node.osName": "node.facts.distribution", "node.OS": "node.facts.os",
+	"node.nodeId": "node.facts.rudderNode", "node.nodeHostname": "node.facts.fqdn", "node.OS": "node.facts.os",
 	"node.osVersion": "node.facts.distributionVersion", "node.osKernelVersion": "node.facts.kernel", "node.policyServerId": "node.facts.rudderServer",
 }
 
@@ -130,14 +176,72 @@ var sections = map[string][2]string{
 	"fileSystemLogicalElement.mountPoint": {"storage", "mount"}, "networkInterfaceLogicalElement.networkInterfaceName": {"network", "name"},
 }
 
-// lowered has the attributes of Rudder whose values Muster stores in small letters.
-var lowered = []string{"node.osName", "node.OS"}
+// distributions has, by Rudder's name of a system in small letters, the names that the fact distribution has. The first
+// ones are those of os-release, the others come from inventories of Rudder's agents.
+var distributions = map[string][]string{
+	"almalinux": {"almalinux"}, "amazonlinux": {"amzn", "amazon linux"}, "centos": {"centos"}, "debian": {"debian"}, "fedora": {"fedora"}, "kali": {"kali"},
+	"mint": {"linuxmint"}, "oracle": {"ol", "oracle linux server", "oracle"}, "raspbian": {"raspbian"}, "redhat": {"rhel", "redhat"}, "rockylinux": {"rocky", "rocky linux"},
+	"scientific": {"scientific"}, "slackware": {"slackware"}, "suse": {"sles", "sled", "opensuse-leap", "opensuse-tumbleweed", "suse", "suse linux"}, "ubuntu": {"ubuntu"},
+}
 
-// convertCriterion converts one criterion of a Rudder group's query to a CEL expression. A criterion has an object
-// type, attribute, comparator and value, such as node, osName, eq, Debian.
-func convertCriterion(kind, attribute, comparator, value string) (string, error) {
-	key := kind + "." + attribute
-	if slices.Contains(lowered, key) {
+// criterion is one line of a Rudder group's query, such as node, osName, eq, Debian.
+type criterion struct{ kind, attribute, comparator, value string }
+
+// key returns the object type and attribute of the criterion.
+func (c criterion) key() string { return c.kind + "." + c.attribute }
+
+// isNegated reports whether the criterion matches elements that lack a value.
+func (c criterion) isNegated() bool {
+	return c.comparator == "notEq" || c.comparator == "notRegex" || c.comparator == "notExists"
+}
+
+// convertElement converts the criteria of one object type that are joined by and. In Rudder one element, such as a
+// package, has to match all of them. Without a criterion that names an element, each one excludes elements by itself.
+func convertElement(list []criterion) (terms []string, err error) {
+	if len(list) == 1 || !slices.ContainsFunc(list, func(c criterion) bool { return !c.isNegated() }) {
+		for _, c := range list {
+			term, err := convertCriterion(c)
+			if err != nil {
+				return nil, err
+			}
+			terms = append(terms, term)
+		}
+		return terms, nil
+	}
+	for _, c := range list {
+		term, err := compare("x."+sections[c.key()][1], c.comparator, c.value)
+		if err != nil {
+			return nil, err
+		}
+		terms = append(terms, term)
+	}
+	return []string{fmt.Sprintf("inventory.%s.exists(x, %s)", sections[list[0].key()][0], strings.Join(terms, " && "))}, nil
+}
+
+// convertSystem converts a criterion about the name of the operating system to a CEL expression.
+func convertSystem(c criterion) (string, error) {
+	names := distributions[strings.ToLower(c.value)]
+	if names == nil || c.comparator != "eq" && c.comparator != "notEq" {
+		return "", fmt.Errorf("criterion node, osName, %s %s has no equivalent in Muster", c.comparator, c.value)
+	}
+	if len(names) == 1 {
+		return compare("node.facts.distribution", c.comparator, names[0])
+	}
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return fmt.Sprintf("%s(node.facts.distribution in [%s])", map[string]string{"eq": "", "notEq": "!"}[c.comparator], strings.Join(quoted, ", ")), nil
+}
+
+// convertCriterion converts one criterion of a Rudder group's query to a CEL expression.
+func convertCriterion(c criterion) (string, error) {
+	kind, attribute, comparator, value := c.kind, c.attribute, c.comparator, c.value
+	key := c.key()
+	switch key {
+	case "node.osName":
+		return convertSystem(c)
+	case "node.OS":
 		value = strings.ToLower(value)
 	}
 	if expression := attributes[key]; expression != "" {
@@ -156,7 +260,7 @@ func convertCriterion(kind, attribute, comparator, value string) (string, error)
 		}
 		return "", fmt.Errorf("the query criterion (%s, %s, %s) of the group has no equivalent in Muster", kind, attribute, comparator)
 	}
-	negated := comparator == "notEq" || comparator == "notRegex" || comparator == "notExists"
+	negated := c.isNegated()
 	term, err := compare("x."+field, map[string]string{"notEq": "eq", "notRegex": "regex", "notExists": "exists"}[comparator], value)
 	if !negated {
 		term, err = compare("x."+field, comparator, value)

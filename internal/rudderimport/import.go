@@ -47,7 +47,7 @@ type Options struct {
 // Import converts techniques (YAML) and directives, rules and groups (JSON) of Rudder to Muster resources. It fails on a file that has
 // none of these.
 func Import(files []conversion.File, o Options) (*Result, error) {
-	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}}
+	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}, rules: map[string]bool{}}
 	var techniques, directives, rules, groups []*conversion.Mapping
 	for _, f := range files {
 		documents, err := conversion.ReadMappings(f)
@@ -79,6 +79,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 	for _, p := range groups {
 		im.importGroup(p)
 	}
+	im.addGroups()
 	for _, p := range directives {
 		im.importDirective(p)
 	}
@@ -101,6 +102,8 @@ type importer struct {
 	techniques map[string]*technique // by id in Rudder
 	directives map[string]string     // names here by ids in Rudder
 	groups     map[string]string
+	converted  []convertedGroup
+	rules      map[string]bool // ids in Rudder
 }
 
 // noteLoss adds a note about a lost part of an imported file that has no equivalent in Muster.

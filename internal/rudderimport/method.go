@@ -16,19 +16,53 @@ import (
 // mapKeys returns an iterator over the keys of a map.
 func mapKeys(m map[string]string) iter.Seq[string] { return maps.Keys(m) }
 
-// canonify replaces all characters except letters and digits by underscores, as Rudder does in condition names.
-// Characters other than letters and digits become underscores.
-func canonify(text string) string { return notCanonical.ReplaceAllString(text, "_") }
+// canonify replaces each byte except letters and digits by an underscore, as Rudder does in condition names.
+func canonify(text string) string {
+	out := []byte(text)
+	for i, c := range out {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			out[i] = '_'
+		}
+	}
+	return string(out)
+}
 
-var notCanonical = regexp.MustCompile(`[^A-Za-z0-9]`)
+// classPrefix returns the beginning of the names of a method's conditions (classes) in Rudder.
+func classPrefix(method string) string {
+	switch method {
+	case "file_content":
+		return "file_lines_present"
+	case "package_install_version":
+		return "package_install"
+	}
+	return method
+}
+
+// currentName returns the present name of a parameter in Rudder. Techniques of older releases have former names.
+func currentName(method, parameter string) string {
+	switch parameter {
+	case "file", "file_name", "directory_name", "destination":
+		return "path"
+	case "package_name", "service_name", "module_name":
+		return "name"
+	case "package_version":
+		return "version"
+	case "target":
+		if method == "file_present" || method == "file_absent" || method == "directory_present" {
+			return "path"
+		}
+	case "group":
+		if strings.HasPrefix(method, "group_") {
+			return "name"
+		}
+	}
+	return parameter
+}
 
 // classParameter returns the name of the method parameter whose value Rudder puts into condition (class) names.
 func classParameter(method string) string {
 	switch {
 	case strings.HasPrefix(method, "file_"), strings.HasPrefix(method, "directory_"), method == "permissions":
-		if strings.Contains(method, "symlink") {
-			return "destination"
-		}
 		return "path"
 	case strings.HasPrefix(method, "command_"), method == "audit_from_command":
 		return "command"
@@ -71,7 +105,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	a := unconvertedParameters(maps.Clone(parameters))
 	lines := func() []string { return strings.Split(strings.TrimRight(a.read("lines"), "\n"), "\n") }
 	switch method {
-	case "package_present", "package_install", "package_absent", "package_state":
+	case "package_present", "package_install", "package_install_version", "package_absent", "package_state":
 		p := &model.PackageMethod{Name: a.read("name")}
 		state := a.read("state")
 		if method == "package_absent" || state == "absent" {
@@ -95,6 +129,17 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 		m.FileAbsent = &model.PathMethod{Path: a.read("path")}
 	case "directory_present":
 		m.Directory = &model.PathMethod{Path: a.read("path")}
+	case "package_check_installed":
+		m.Package, m.Mode = &model.PackageMethod{Name: a.read("name")}, model.ModeAudit
+	case "service_check_running":
+		m.Service, m.Mode = &model.ServiceMethod{Name: a.read("name"), State: "running"}, model.ModeAudit
+	case "service_check_started_at_boot", "service_check_disabled_at_boot":
+		boot := map[bool]string{true: "enabled", false: "disabled"}[method == "service_check_started_at_boot"]
+		m.Service, m.Mode = &model.ServiceMethod{Name: a.read("name"), Boot: boot}, model.ModeAudit
+	case "file_check_exists", "file_check_regular":
+		m.FilePresent, m.Mode = &model.PathMethod{Path: a.read("path")}, model.ModeAudit
+	case "directory_check_exists":
+		m.Directory, m.Mode = &model.PathMethod{Path: a.read("path")}, model.ModeAudit
 	case "file_content":
 		if a.read("enforce") == "true" {
 			m.FileContent = &model.FileContentMethod{Path: a.read("path"), Content: strings.Join(lines(), "\n") + "\n"}
@@ -108,7 +153,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	case "file_key_value_present_in_ini_section":
 		m.FileIni = &model.FileIniMethod{Path: a.read("path"), Section: a.read("section"), Key: a.read("name"), Value: a.read("value")}
 	case "file_symlink_present", "symlink_present":
-		m.Symlink = &model.SymlinkMethod{Path: a.read("destination"), Target: a.read("source")}
+		m.Symlink = &model.SymlinkMethod{Path: a.read("path"), Target: a.read("source")}
 	case "permissions":
 		p := &model.FilePermissionsMethod{Path: a.read("path"), Mode: a.read("mode"), Owner: a.read("owner"), Group: a.read("group")}
 		if p.Mode != "" && !octal.MatchString(p.Mode) && !strings.Contains(p.Mode, "{{") {
@@ -124,7 +169,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	case "user_shell":
 		m.User = &model.UserMethod{Name: a.read("login"), Shell: a.read("shell")}
 	case "user_primary_group":
-		m.User = &model.UserMethod{Name: a.read("login"), Group: cmp.Or(a.read("group_name"), a.read("group"))}
+		m.User = &model.UserMethod{Name: a.read("login"), Group: a.read("primary_group")}
 	case "group_present", "group_absent":
 		m.UserGroup = &model.UserGroupMethod{Name: a.read("name"), State: strings.TrimPrefix(method, "group_")}
 	case "sysctl_value":

@@ -78,6 +78,8 @@ func (t *technique) importParameter(p *conversion.Mapping) {
 	switch {
 	case kind == "integer" || kind == "boolean":
 		parameter.Type = kind
+	case kind != "string" && kind != "multiline-string" && kind != "password" && !t.im.Bridge:
+		t.im.noteChange(p, what, "type %s is a plain text here: values are not tested for it", kind)
 	case kind == "password":
 		t.im.noteChange(p, what, "a value of type password is a plain text here: everybody who reads the directive sees it")
 	}
@@ -212,7 +214,7 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 	parameters := map[string]string{}
 	if c := p.Child("params"); c != nil {
 		for _, name := range c.Names() {
-			parameters[name] = c.TextOf(name)
+			parameters[currentName(method, name)] = c.TextOf(name)
 		}
 	}
 	silent := false
@@ -256,6 +258,12 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 			t.im.noteLoss(p, what, "left out: %v", err)
 			return nil
 		}
+		switch method {
+		case "kernel_module_loaded":
+			t.im.noteChange(p, what, "the module is also loaded at each start of the machine")
+		case "sysctl_value":
+			t.im.noteChange(p, what, "the value is kept in /etc/sysctl.d/60-muster.conf")
+		}
 		if silent {
 			m.Reporting = model.ReportDisabled.String()
 		}
@@ -265,7 +273,7 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 		return nil
 	}
 	m.Component = t.componentName(prefix, title, value)
-	t.before = append(t.before, &component{prefix + m.Component, canonify(method + "_" + value)})
+	t.before = append(t.before, &component{prefix + m.Component, canonify(classPrefix(method) + "_" + value)})
 	t.byID[id] = m.Component
 	return m
 }
@@ -276,6 +284,7 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 func (t *technique) convertLoop(p *conversion.Mapping) (parameter string, end func(), err error) {
 	end = func() {}
 	variable, elements := cmp.Or(p.TextOf("foreach_name"), "item"), p.List("foreach")
+	p.IgnoreFields("foreach_columns_order")
 	switch {
 	case !p.HasField("foreach") || t.im.Bridge:
 		return "", end, nil

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
+	"github.com/muster-fleet/muster/internal/promexpr"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
@@ -32,6 +33,7 @@ const (
 	maxNamespaceAlerts = 10_000           // events of alerts of a namespace
 	maxSamples         = 5_000_000        // in memory, for one rule
 	ruleTimeout        = 10 * time.Second // of one rule
+	groupTimeout       = time.Minute      // of all rules of one group, because other groups wait meanwhile
 )
 
 // refreshInterval is the longest time until a changed RuleGroup is in force.
@@ -91,7 +93,7 @@ func New(o Options) *Engine {
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
-	e := &Engine{opts: o, parser: parser.NewParser(parser.Options{}), byUnit: map[model.UnitID]*Group{}}
+	e := &Engine{opts: o, parser: promexpr.NewParser(), byUnit: map[model.UnitID]*Group{}}
 	e.query = promql.NewEngine(promql.EngineOpts{
 		Logger: o.Log, MaxSamples: maxSamples, Timeout: ruleTimeout, EnableAtModifier: true, EnableNegativeOffset: true, Parser: e.parser,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
@@ -227,7 +229,9 @@ func (e *Engine) evaluate(ctx context.Context, g *Group) {
 	e.metrics.evaluations[missedEvaluation].Add(float64(missed))
 	e.counts[missedEvaluation].Add(uint64(missed))
 	g.missed.Add(missed)
-	promrules.DefaultEvalIterationFunc(ctx, g.Group, at)
+	limited, cancel := context.WithTimeout(ctx, groupTimeout)
+	defer cancel()
+	promrules.DefaultEvalIterationFunc(limited, g.Group, at)
 	if ctx.Err() != nil {
 		return
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 	promrules "github.com/prometheus/prometheus/rules"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/promexpr"
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
@@ -47,6 +50,9 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := checkTemplates(c, r); err != nil {
+			return nil, err
+		}
 		own := promrules.FromMaps(c.Labels, r.Labels, map[string]string{series.LabelNamespace: u.Namespace})
 		if r.Record != "" {
 			rules = append(rules, promrules.NewRecordingRule(r.Record, expr, own))
@@ -72,6 +78,18 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	})
 	g.due = g.EvalTimestamp(e.opts.Now().UnixNano()).Add(g.Interval())
 	return g, nil
+}
+
+// checkTemplates returns an error if a template of a rule may take too much time or memory.
+func checkTemplates(c *model.RuleGroupDefinition, r *model.Rule) error {
+	for _, texts := range []map[string]string{c.Labels, r.Labels, r.Annotations} {
+		for name, text := range texts {
+			if err := promexpr.CheckTemplate(text); err != nil {
+				return fmt.Errorf("template of %s: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // copyStateFrom copies alerts and counters from the previous version of a rule group to the edited version. The

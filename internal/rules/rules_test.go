@@ -401,6 +401,18 @@ func TestMissedEvaluations(t *testing.T) {
 	}
 }
 
+// TestUnboundedTemplatesAreNotEvaluated declares a group whose template would take all memory, and expects that the
+// engine does not have the group.
+func TestUnboundedTemplatesAreNotEvaluated(t *testing.T) {
+	for _, template := range []string{`{{ $a := $labels.node }}` + strings.Repeat(`{{ $a = print $a $a }}`, 60), "{{ range 1000000000 }}{{ end }}"} {
+		spec := groupOfRules()
+		spec.Rules[2].Annotations["summary"] = template
+		if r := newTestEngine(t, spec); len(r.engine.Groups()) != 0 {
+			t.Errorf("%.30s: the engine has the group", template)
+		}
+	}
+}
+
 // TestInstances converts alerts to names for their events, and expects names that people can type in commands. No
 // instance may look like the name of a trigger.
 func TestInstances(t *testing.T) {

@@ -472,6 +472,10 @@ func TestRiskyRequestsNameCommand(t *testing.T) {
 	command := `muster silence --group linux --check disk --until 2026-11-20T13:00:00Z -m 'the site'\\''s down' --yes`
 	refused("POST", core+"/silenced", silence, command)
 	refused("PUT", core+"/silenced/linux:disk", silence, command)
+	w.Apply("apiVersion: muster/v1\nkind: Silence\nmetadata: {name: disks}\nspec: {where: 'source.name.startsWith(\"disk\")', reason: repair}\n")
+	if text := w.expectStatus(200, "GET", core+"/silenced", ""); !strings.Contains(text, `"name":"disks"`) || !strings.Contains(text, "muster describe silence disks") {
+		t.Errorf("a silence with a condition is shown without it: %s", text)
+	}
 	refused("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"linux","expire":-1,"expire_on_resolve":true,"reason":"x"}`,
 		"muster silence --group linux --until-resolved -m x --yes")
 	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyCommand)
@@ -479,6 +483,10 @@ func TestRiskyRequestsNameCommand(t *testing.T) {
 	w.expectStatus(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
 	w.server.maxAffected = 0
 	w.expectStatus(201, "POST", core+"/silenced", silence)
+	w.expectStatus(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"linux","expire":-1,"reason":"x"}`)
+	if text := w.expectStatus(200, "GET", core+"/silenced/subscriptions/linux", ""); !strings.Contains(text, `"name":"linux:*"`) || strings.Contains(text, "muster describe") {
+		t.Errorf("a silence of a subscription is not shown as sent: %s", text)
+	}
 	w.expectStatus(201, "PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`)
 	w.expectStatus(204, "DELETE", core+"/checks/disk", "")
 	audit := w.expectStatus(200, "GET", "/api/v1/changes?kind=Check&limit=2", "")

@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
 // listSilences answers with all silences of a namespace, because sensuctl reads only the first page. The paths are
@@ -81,12 +82,16 @@ func equalSilenceNames(a, b string) bool {
 func silenceForm(m *model.Resource) object {
 	spec := m.Spec.(*model.SilenceSpec)
 	subscription, check := "*", "*"
-	expressible := len(spec.Statuses) == 0 && len(spec.Labels) == 0 && spec.Severity == "" && len(spec.Checks) < 2
+	expressible, where := len(spec.Statuses) == 0 && len(spec.Labels) == 0 && spec.Severity == "" && len(spec.Checks) < 2, ""
 	if t := spec.Targets; t != nil {
 		if expressible = expressible && t.Where == "" && t.Except == nil && len(t.Groups)+len(t.Nodes) == 1; expressible {
 			subscription = subscriptionsOf(t)[0]
+			if len(spec.Checks) == 0 && len(t.Groups) == 1 {
+				where = sensuimport.SubscriptionCondition(t.Groups[0])
+			}
 		}
 	}
+	expressible = expressible && spec.Where == where
 	if len(spec.Checks) == 1 {
 		check = spec.Checks[0]
 	}

@@ -25,7 +25,7 @@ func importCheck(o *object) {
 	c := &model.CheckSpec{Command: &model.Command{Shell: s.text("command")}, Sensu: true}
 	c.Targets = targetsOf(o, s.texts("subscriptions"))
 	c.Timeout, c.TTL = seconds(s.integer("timeout")), seconds(s.integer("ttl"))
-	c.MaxOutput, c.DiscardOutput = model.Size(s.integer("max_output_size")), s.boolean("discard_output")
+	c.MaxOutput, c.DiscardOutput = outputSize(o), s.boolean("discard_output")
 	c.Env = environmentOf(o, s.texts("env_vars"))
 	if c.Timeout == 0 {
 		o.importer.withoutTimeout = append(o.importer.withoutTimeout, o)
@@ -37,6 +37,7 @@ func importCheck(o *object) {
 	importTimes(o, c)
 	importSubdues(o, c)
 	importProxy(o, c)
+	importRoundRobin(o, c)
 	importHooks(o, c)
 	importMetrics(o, c)
 	c.StdinEvent = s.boolean("stdin")
@@ -64,12 +65,22 @@ func importCheck(o *object) {
 // check. It has no command and is not published; its results arrive through an agent's API or socket.
 func importPassiveCheck(o *object) {
 	s := o.spec
-	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
+	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: outputSize(o)}
 	s.ignore("command", "subscriptions", "interval", "cron", "round_robin", "scheduler") // Sensu needs them to publish only
 	o.noteChange("publish: false, and no command: the check is passive, its results come by an agent's API or socket")
 	importFlapping(o, c)
 	importRecipients(o, c)
 	o.declareResource(c)
+}
+
+// outputSize returns the maximum output size of a check. A larger one than Muster allows becomes the largest.
+func outputSize(o *object) model.Size {
+	size, most := model.Size(o.spec.integer("max_output_size")), model.Size(model.MaxOutputBytes)
+	if size > most {
+		o.noteChange("max_output_size: %s at most", most)
+		return most
+	}
+	return size
 }
 
 // importFlapping imports the low and high flapping thresholds of a check. Sensu uses them only if both are set.
@@ -151,6 +162,20 @@ func importProxy(o *object, c *model.CheckSpec) {
 		c.Proxy = &model.Targets{Where: where}
 	}
 	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
+}
+
+// importRoundRobin adapts a round-robin check. Sensu runs the check once per subscription and ignores its TTL.
+func importRoundRobin(o *object, c *model.CheckSpec) {
+	if !c.RoundRobin {
+		return
+	}
+	if c.Targets != nil && len(c.Targets.Groups)+len(c.Targets.Nodes) > 1 {
+		o.noteChange("round_robin: one run per interval for all subscriptions together, in Sensu one for each: for that, write a check for each subscription")
+	}
+	if c.TTL != 0 && c.Proxy == nil {
+		o.noteChange("ttl: left out, because Sensu ignores the TTL of a round-robin check, too")
+		c.TTL = 0
+	}
 }
 
 // entityNamed returns an entity of the imported files by its name. It looks in the object's namespace, and returns nil

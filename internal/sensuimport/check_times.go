@@ -48,7 +48,8 @@ func importTimes(o *object, c *model.CheckSpec) {
 var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
 // weekdaySpans converts weekday times of Sensu to UTC spans such as "mon 15:00-17:00". The field has the form {days:
-// {monday: [{begin, end}]}}. The day "all" has no name.
+// {monday: [{begin, end}]}}. The day "all" has no name. Sensu compares times within one day, so a span of Monday that
+// ends before its begin covers the first and the last hours of Monday.
 func (o *object) weekdaySpans(field string) (spans []string) {
 	days := o.spec.object(field).object("days")
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {
@@ -62,6 +63,14 @@ func (o *object) weekdaySpans(field string) (spans []string) {
 			if !okFrom || !okTo || name == "" && day != "all" {
 				o.noteLoss("%s: %s %s to %s is not a valid time", field, day, span.values["begin"], span.values["end"])
 				continue
+			}
+			if from == to {
+				o.noteLoss("%s: %s %s to %s has no length", field, day, span.values["begin"], span.values["end"])
+				continue
+			}
+			if name != "" && to < from && to != "00:00" {
+				spans = append(spans, name+"00:00-"+to)
+				to = "00:00"
 			}
 			if to == "00:00" {
 				to = "24:00"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,7 +136,7 @@ func importSilence(o *object) {
 	if check != "" && check != "*" {
 		spec.Checks = []string{musterName(check)}
 	} else if spec.Targets != nil && spec.Targets.Groups != nil {
-		o.noteChange("the silence holds for all checks of the nodes in group %s and their keepalive; in Sensu only for checks with this subscription: name these checks in checks", spec.Targets.Groups[0])
+		spec.Where = SubscriptionCondition(spec.Targets.Groups[0])
 	}
 	begin := timeOfUnix(s.integer("begin"))
 	until := timeOfUnix(s.integer("expire_at"))
@@ -157,6 +158,10 @@ func importSilence(o *object) {
 	o.name = cmp.Or(strings.ReplaceAll(o.name, "*", "all"), "all")
 	o.declareResource(spec)
 }
+
+// SubscriptionCondition returns the condition of a silence for all checks of a subscription. The keepalives and other
+// checks of the nodes stay loud, as in Sensu.
+func SubscriptionCondition(group string) string { return strconv.Quote(group) + " in source.groups" }
 
 // timeOfUnix converts seconds since 1970 to a time. 0 gives the zero time.
 func timeOfUnix(n int) time.Time {

@@ -14,7 +14,7 @@ import (
 // handler set becomes workflows in the checks and pipelines that name the set.
 func importHandler(o *object) {
 	s := o.spec
-	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environmentOf(o, s.texts("env_vars"))}
+	spec := &model.HandlerSpec{Timeout: handlerTimeout(o), Env: environmentOf(o, s.texts("env_vars"))}
 	s.ignore("filters", "mutator") // routeTo reads them
 	switch kind := s.text("type"); kind {
 	case "pipe":
@@ -52,6 +52,16 @@ func importHandler(o *object) {
 		spec.Env[name] = model.LiteralText(value)
 	}
 	o.declareResource(spec)
+}
+
+// handlerTimeout returns the timeout of a handler or mutator. A longer one than Muster allows becomes the longest.
+func handlerTimeout(o *object) model.Duration {
+	timeout, most := seconds(o.spec.integer("timeout")), seconds(600)
+	if timeout > most {
+		o.noteChange("timeout: %s at most, because a message that hangs delays later messages about the same event", most)
+		return most
+	}
+	return timeout
 }
 
 // importStream imports a handler of type tcp_stream, which keeps its TCP connections open. Such a handler keeps its

@@ -18,7 +18,7 @@ func importHook(o *object) {
 // importMutator imports a mutator.
 func importMutator(o *object) {
 	s := o.spec
-	spec := &model.MutatorSpec{Env: environmentOf(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
+	spec := &model.MutatorSpec{Env: environmentOf(o, s.texts("env_vars")), Timeout: handlerTimeout(o)}
 	if s.text("type") == "javascript" {
 		spec.Javascript = s.text("eval")
 	} else {

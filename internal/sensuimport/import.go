@@ -196,10 +196,12 @@ func (o *object) declareResource(spec model.Spec) *model.Resource {
 func metadataOf(o *object, field string) map[string]string {
 	out := map[string]string{}
 	for k, v := range o.meta.labels(field) {
-		switch {
+		switch err := model.LabelError(k, v); {
 		case k == "sensu.io/managed_by":
-		case len(v) > maxLabel && field == "labels":
-			o.noteLoss("label %s is longer than %d characters", k, maxLabel)
+		case err != nil && field == "labels":
+			o.noteLoss("%v", err)
+		case !model.IsLabelName(k):
+			o.noteLoss("invalid annotation name %q: use letters, digits, and . _ - / between them", model.Shorten(k))
 		default:
 			out[k] = v
 		}
@@ -214,9 +216,6 @@ func nonEmpty(m map[string]string) map[string]string {
 	}
 	return m
 }
-
-// maxLabel bounds the value of a label, in bytes.
-const maxLabel = 1024
 
 // importNamespace imports a namespace other than default.
 func importNamespace(o *object) {

@@ -121,6 +121,13 @@ func TestCheckFieldsAreImported(t *testing.T) {
 		`,"max_output_size":4096`:                           `"maxOutput":"4KiB"`,
 		`,"subdues":[{"begin":"2026-01-02T22:00:00+01:00","end":"2026-01-03T06:00:00+01:00","repeat":["fridays"]}]`: `"window":"subdue-c"`,
 		`,"subdue":{"days":{"monday":[{"begin":"5:00 PM","end":"12:00 AM"}]}}`:                                      `"during":"mon 17:00-24:00 UTC"`,
+		`,"subdue":{"days":{"monday":[{"begin":"5:00PM","end":"8:00AM"}]}}`:                                         `{"during":"mon 00:00-08:00 UTC"},{"during":"mon 17:00-24:00 UTC"}`,
+		`,"subdue":{"days":{"all":[{"begin":"5:00PM","end":"8:00AM"}]}}`:                                            `[{"during":"17:00-08:00 UTC"}]`,
+		`,"subdue":{"days":{"all":[{"begin":"5:00PM","end":"5:00PM"}]}}`:                                            `subdue: all 5:00PM to 5:00PM has no length`,
+		`,"round_robin":true,"ttl":60`:                                                                              `ttl: left out, because Sensu ignores the TTL of a round-robin check`,
+		`,"round_robin":true,"ttl":60,"proxy_entity_name":"sw1"`:                                                    `"ttl":"1m"`,
+		`,"round_robin":true,"subscriptions":["a","b"]`:                                                             `round_robin: one run per interval for all subscriptions together`,
+		`,"max_output_size":9000000`:                                                                                `"maxOutput":"1MiB"`,
 	} {
 		result, said := importText(t, checkJSON(spec))
 		var found bool
@@ -131,6 +138,23 @@ func TestCheckFieldsAreImported(t *testing.T) {
 		if !found && !strings.Contains(said, strings.ReplaceAll(want, `\"`, `"`)) {
 			t.Errorf("%s: no %s\n%s", spec, want, said)
 		}
+	}
+}
+
+// TestLimitsLeaveOutNoCheck imports a check with values that Muster bounds, and expects the check with the nearest
+// values.
+func TestLimitsLeaveOutNoCheck(t *testing.T) {
+	result, said := importText(t, `{"type":"Mutator","api_version":"core/v2","metadata":{"name":"m","namespace":"default"},"spec":{"type":"pipe","command":"cat","timeout":900}}
+{"type":"Handler","api_version":"core/v2","metadata":{"name":"h","namespace":"default"},"spec":{"type":"pipe","command":"cat","timeout":3600,"mutator":"m"}}
+{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default","labels":{"long":"`+strings.Repeat("x", 300)+`","two words":"x","good":"y"},"annotations":{"a:b":"x","a/b":"y"}},"spec":{"command":"true","interval":10,"timeout":5,"subscriptions":["s"],"handlers":["h"]}}`)
+	data := testenv.Value(json.Marshal(result.Resources))(t)
+	for _, want := range []string{`"name":"c","namespace":"default","labels":{"good":"y"},"annotations":{"a/b":"y"}`, `"pipelines":["sensu-h"]`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %s in %s\n%s", want, data, said)
+		}
+	}
+	if strings.Count(string(data), `"timeout":"10m"`) != 2 || strings.Contains(said, "left out") || !strings.Contains(said, "label long: ") || !strings.Contains(said, `"two words"`) || !strings.Contains(said, `"a:b"`) {
+		t.Errorf("%s\n%s", data, said)
 	}
 }
 
@@ -350,7 +374,7 @@ func TestEndedSilencesAreLeftOut(t *testing.T) {
 		`"check":"c","expire_at":` + fmt.Sprint(noon.Unix()):                   `the silence has ended`,
 		`"check":"c","begin":` + fmt.Sprint(noon.Unix()+3600) + `,"expire":60`: `"begin":"2026-11-22T13:00:00Z","until":"2026-11-22T13:01:00Z"`,
 		``:                                 `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
-		`"subscription":"web","check":"*"`: `the silence holds for all checks of the nodes in group web and their keepalive`,
+		`"subscription":"web","check":"*"`: `{"targets":{"groups":["web"]},"where":"\"web\" in source.groups","reason":"silenced in Sensu"}`,
 	} {
 		result, said := importText(t, silence(spec))
 		if data, _ := json.Marshal(result.Resources); !strings.Contains(string(data)+said, want) {

@@ -158,17 +158,24 @@ func (c Codec) ReadEvent(body []byte, s *ReceivedEvent) error {
 	return nil
 }
 
-// CheckRules holds the handlers, pipelines and flapping thresholds in an event's check configuration.
+// CheckRules holds the handlers, pipelines, flapping thresholds and metadata in an event's check configuration.
 type CheckRules struct {
 	Handlers, Pipelines []string // names
 	FlapLow, FlapHigh   uint32   // percent of change; 0: not set
+	Labels, Annotations map[string]string
 }
 
 var ruleFields = []field[CheckRules]{
 	textsField(3, "handlers", func(r *CheckRules) *[]string { return &r.Handlers }),
 	intField(4, "high_flap_threshold", func(r *CheckRules) *uint32 { return &r.FlapHigh }),
 	intField(6, "low_flap_threshold", func(r *CheckRules) *uint32 { return &r.FlapLow }),
+	{tagOf(38, lengths), "metadata", func(r *CheckRules, v fieldValue) bool { return readFields(v, ruleMetaFields, r) }},
 	messagesField(46, "pipelines", metaFields, func(r *CheckRules, m *objectMeta) { addText(&r.Pipelines, m.name) }),
+}
+
+var ruleMetaFields = []field[CheckRules]{
+	pairsField(3, "labels", func(r *CheckRules) *map[string]string { return &r.Labels }),
+	pairsField(4, "annotations", func(r *CheckRules) *map[string]string { return &r.Annotations }),
 }
 
 // addText appends a string to a list, unless the list already has maxItems elements.
@@ -178,7 +185,7 @@ func addText(list *[]string, text string) {
 	}
 }
 
-// ReadRules decodes the handlers, pipelines and flapping thresholds of the event's check configuration.
+// ReadRules decodes the handlers, pipelines, flapping thresholds and metadata of the event's check configuration.
 func (s *ReceivedEvent) ReadRules() (r CheckRules, err error) {
 	err = s.codec.decode("a check", s.check, func(v fieldValue) bool { return readFields(v, ruleFields, &r) })
 	return r, err

@@ -273,10 +273,10 @@ func (h *historyCall) aggregate(name string) evaluator {
 	}
 	i, empty := h.addWindow(a.shape, o, name[:1]), h.unknownWithoutValues()
 	s := h.program.spec(i)
-	float := h.isFloat() || o == sumFloat
+	float, zero := h.isFloat() || o == sumFloat, h.node.name == "sum" // the sum of no values is 0, as in Zabbix
 	return func(w *Windows) operand {
 		v := &w.list[i]
-		if v.frontLen == 0 {
+		if v.frontLen == 0 && !zero {
 			return empty
 		}
 		var bits uint64
@@ -360,7 +360,7 @@ func compileCount(c *compiler, n *node) evaluator {
 	if !counted {
 		h.spec.grain = slotLength(&h.spec.period)
 	}
-	i, empty, find := h.addWindow(stacks, sumUnsigned, extra), h.unknownWithoutValues(), n.name == "find"
+	i, find := h.addWindow(stacks, sumUnsigned, extra), n.name == "find"
 	begin := h.program.spec(i).startOfEntries
 	return func(w *Windows) operand {
 		v := &w.list[i]
@@ -370,8 +370,6 @@ func compileCount(c *compiler, n *node) evaluator {
 			return tooSlow
 		case !find:
 			return ofUnsigned(count)
-		case v.newest == 0:
-			return empty
 		}
 		return ofBool(count > 0)
 	}

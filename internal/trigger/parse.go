@@ -126,11 +126,31 @@ type parser struct {
 	source string
 	at     int
 	depth  int
+	plain  []int // positions of backslashes that are no escapes, in the syntax before Zabbix 7.0; nil: it is the present one
 }
 
 // Parse parses an expression and checks its grammar. Errors are of type *Error.
-func Parse(expression string) (expr *Expr, err error) {
-	p := &parser{source: expression}
+func Parse(expression string) (*Expr, error) { return (&parser{source: expression}).parse() }
+
+// EscapeTexts converts an expression of a Zabbix before 7.0 to the present syntax. In texts of functions over items
+// only \" was an escape, so that other backslashes are doubled.
+func EscapeTexts(expression string) (string, error) {
+	p := &parser{source: expression, plain: []int{}}
+	if _, err := p.parse(); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	at := 0
+	for _, i := range p.plain {
+		out.WriteString(expression[at:i] + `\`)
+		at = i
+	}
+	return out.String() + expression[at:], nil
+}
+
+// parse parses the whole expression.
+func (p *parser) parse() (expr *Expr, err error) {
+	expression := p.source
 	if len(expression) > maxLength {
 		return nil, &Error{expression, maxLength, "the expression is too long"}
 	}
@@ -299,6 +319,22 @@ func (p *parser) quoted() string {
 	return ""
 }
 
+// skipPlainText skips a text in double quotes whose only escape is \", and notes its other backslashes.
+func (p *parser) skipPlainText() {
+	offset := p.at
+	for p.at++; p.peek() != '"'; p.at++ {
+		switch {
+		case p.at >= len(p.source):
+			p.fail(offset, "the text has no closing quote")
+		case strings.HasPrefix(p.source[p.at:], `\"`):
+			p.at++
+		case p.source[p.at] == '\\':
+			p.plain = append(p.plain, p.at)
+		}
+	}
+	p.at++
+}
+
 // macro skips a macro such as {$NAME:"context"} or {{#NAME}.function()} and returns its text.
 func (p *parser) macro() string {
 	length := macroLength(p.source[p.at:])
@@ -423,6 +459,9 @@ func (p *parser) argument(before []node) node {
 	case c == '/':
 		host, key := p.item()
 		return node{kind: itemNode, offset: offset, host: host, name: key, filter: p.filter()}
+	case c == '"' && p.plain != nil && len(before) > 0 && before[0].kind == itemNode:
+		p.skipPlainText()
+		return node{kind: textNode, offset: offset}
 	case len(before) == 1 && before[0].kind == itemNode:
 		for p.at < len(p.source) && strings.IndexByte(",) \t\r\n", p.source[p.at]) < 0 {
 			if p.source[p.at] == '{' {
@@ -603,14 +642,11 @@ func ReplaceEntityMacros(expression string, value func(macro string) (string, bo
 // replaceOutsideKeys replaces an entity's macros in a part of an expression without item keys. The part has no keys of
 // items.
 func replaceOutsideKeys(out *strings.Builder, text string, value func(macro string) (string, bool)) {
-	escaper := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	escaped := func(macro string) (string, bool) {
-		v, ok := value(macro)
-		return escaper.Replace(v), ok
-	}
+	escaper, unescaper := strings.NewReplacer(`\`, `\\`, `"`, `\"`), strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 	for at := 0; at < len(text); {
 		rest := text[at:]
 		length := 1
+		v, macroEnd, ok := model.LeadingEntityMacro(rest, value)
 		switch {
 		case rest[0] == '"':
 			for length < len(rest) && rest[length] != '"' {
@@ -620,10 +656,11 @@ func replaceOutsideKeys(out *strings.Builder, text string, value func(macro stri
 				length++
 			}
 			length = min(length+1, len(rest))
-			out.WriteString(model.ReplaceEntityMacros(rest[:length], escaped))
-		case model.EntityMacroLength(rest) > 0:
-			length = model.EntityMacroLength(rest)
-			if v, ok := value(rest[:length]); !ok {
+			inside := unescaper.Replace(strings.TrimSuffix(rest[1:length], `"`))
+			out.WriteString(`"` + escaper.Replace(model.ReplaceEntityMacros(inside, value)) + `"`)
+		case macroEnd > 0:
+			length = macroEnd
+			if !ok {
 				out.WriteString(rest[:length])
 			} else if _, number := parseNumber(strings.TrimPrefix(v, "-")); number {
 				out.WriteString(v)

@@ -43,16 +43,17 @@ func TestErrorsNameColumn(t *testing.T) {
 		"avg(//float,5m:now+1h)":     `column 13, at "5m:now+1h)": the time shift leads into the future`,
 		"avg(//float,5m,1)":          `column 16, at "1)": avg has at most 2 arguments`,
 		`find(//text,,"regexp","(")`: "column 1, at \"find(//text,,\\\"regexp…\": the regular expression \"(\" is invalid: error parsing regexp: missing closing ) in `(`",
-		`count(//text,5m,"gt",1)`:    `column 1, at "count(//text,5m,\"gt\"…": the operator gt needs an item with numbers`,
-		"trendavg(//float,1h)":       `column 1, at "trendavg(//float,1h)": trendavg needs whole hours and a time shift with a unit: trendavg(//key,1h:now/h)`,
-		"avg_foreach(/*/float,5m)":   `column 1, at "avg_foreach(/*/float…": avg_foreach belongs in a RuleGroup: a trigger reads the items of one node`,
-		"last(/*/float)":             `column 1, at "last(/*/float)": last belongs in a RuleGroup: a trigger reads the items of one node`,
-		"rand()":                     `column 1, at "rand()": rand: a trigger must give the same result when its values are read again`,
-		"now(1)":                     `column 1, at "now(1)": now has no arguments`,
-		"length()":                   `column 1, at "length()": length has 0 arguments, expected from 1 to 1`,
-		"abs(,1)":                    `column 1, at "abs(,1)": abs has 2 arguments, expected from 1 to 1`,
-		"min(,1)":                    `column 5, at ",1)": an argument is missing`,
-		strings.Repeat("(", 100):     `column 65, at "((((((((((((((((((((…": the expression is nested deeper than 64 levels`,
+		`find(//text,,"regexp","` + strings.Repeat("x{1000}", 11) + `")`: `column 1, at "find(//text,,\"regexp…": the regular expression "x{1000}x{1000}x{1000}x{1000}x{1000}x{1000}x{1000}x{1000}x{1000}x…": it has more than 10000 steps: shorten it, and its repetitions such as {1000}`,
+		`count(//text,5m,"gt",1)`:  `column 1, at "count(//text,5m,\"gt\"…": the operator gt needs an item with numbers`,
+		"trendavg(//float,1h)":     `column 1, at "trendavg(//float,1h)": trendavg needs whole hours and a time shift with a unit: trendavg(//key,1h:now/h)`,
+		"avg_foreach(/*/float,5m)": `column 1, at "avg_foreach(/*/float…": avg_foreach belongs in a RuleGroup: a trigger reads the items of one node`,
+		"last(/*/float)":           `column 1, at "last(/*/float)": last belongs in a RuleGroup: a trigger reads the items of one node`,
+		"rand()":                   `column 1, at "rand()": rand: a trigger must give the same result when its values are read again`,
+		"now(1)":                   `column 1, at "now(1)": now has no arguments`,
+		"length()":                 `column 1, at "length()": length has 0 arguments, expected from 1 to 1`,
+		"abs(,1)":                  `column 1, at "abs(,1)": abs has 2 arguments, expected from 1 to 1`,
+		"min(,1)":                  `column 5, at ",1)": an argument is missing`,
+		strings.Repeat("(", 100):   `column 65, at "((((((((((((((((((((…": the expression is nested deeper than 64 levels`,
 	} {
 		e, err := Parse(expression)
 		if err == nil {
@@ -132,5 +133,28 @@ func TestReplaceHosts(t *testing.T) {
 	}
 	if keys, err := Keys(got); err != nil || len(keys) != 2 || keys[0] != `k["/a b/x",{$M}]` || keys[1] != "t" {
 		t.Errorf("keys %q, %v", keys, err)
+	}
+}
+
+// TestEscapeTexts converts expressions of Zabbix 6.4, and expects doubled backslashes in texts of functions over items
+// alone.
+func TestEscapeTexts(t *testing.T) {
+	for old, want := range map[string]string{
+		`find(/h/k["\\a"],,"regexp","^\d \"x\" \\\.$")=1`: `find(/h/k["\\a"],,"regexp","^\\d \"x\" \\\\\\.$")=1`,
+		`length(concat("a\\","\""))>5 and {$A:"\d"}=1`:    `length(concat("a\\","\""))>5 and {$A:"\d"}=1`,
+		`count(//k,5m,"regexp","{$B}\s")>min(//k,5m)`:     `count(//k,5m,"regexp","{$B}\\s")>min(//k,5m)`,
+	} {
+		got, err := EscapeTexts(old)
+		if err != nil || got != want {
+			t.Errorf("%s: %s %v, expected %s", old, got, err, want)
+		}
+		if _, err := Parse(got); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+	for _, wrong := range []string{`find(//k,,"like","a`, `find(//k,,"like","a\\")`, `concat("\d","x")="x"`} {
+		if got, err := EscapeTexts(wrong); err == nil {
+			t.Errorf("%s: %s", wrong, got)
+		}
 	}
 }

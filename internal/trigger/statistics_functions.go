@@ -150,14 +150,14 @@ func compileRate(c *compiler, n *node) evaluator {
 		toEnd := float64(end-w.now)/float64(time.Second) - last.at
 		toBegin := first.at - float64(p.startOf(end)-w.now)/float64(time.Second)
 		between := sampled / float64(len(points)-1)
+		if increase > 0 && first.value >= 0 {
+			toBegin = min(toBegin, sampled*first.value/increase) // a counter began at 0 or above
+		}
 		if toBegin >= between*1.1 {
 			toBegin = between / 2
 		}
 		if toEnd >= between*1.1 {
 			toEnd = between / 2
-		}
-		if increase > 0 && first.value >= 0 {
-			toBegin = min(toBegin, sampled*first.value/increase) // a counter began at 0 or above
 		}
 		return ofFloat(increase * (sampled + toBegin + toEnd) / sampled / p.span.Seconds())
 	})

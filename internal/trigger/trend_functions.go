@@ -110,8 +110,11 @@ func compileBaseline(c *compiler, n *node) evaluator {
 			}
 		}
 		deviation := statistics["stddevpop"](points)
-		if len(points) < 2 || deviation == 0 {
+		switch {
+		case len(points) < 2:
 			return few
+		case deviation <= epsilon:
+			return ofFloat(0)
 		}
 		return ofFloat(math.Abs(points[0].value-mean(points)) / deviation).number()
 	}

@@ -180,7 +180,7 @@ func TestHistoryFunctions(t *testing.T) {
 		"mad(//float,1h)": "1", "sumofsquares(//float,1h)": "82", "varpop(//float,#4)": "2", "stddevpop(//float,#4)": "1.4142135623730951",
 		"round(varsamp(//float,1h),6)": "3.066667", "round(stddevsamp(//float,1h),6)": "1.75119", "round(kurtosis(//float,1h),6)": "2.137996", "round(skewness(//float,1h),6)": "0.181317",
 		"varsamp(//float,#1)": "fewer than 2 values of //float in #1", "kurtosis(//float,#2)": "the result is infinite or not a number",
-		"find(//float2,5m,,1)": "no value of //float2 in 5m", "count(//float2,5m)": "0", "change(//float2)": "fewer than 2 values of //float2",
+		"find(//float2,5m,,1)": "0", "sum(//float2,5m)": "0", "sum(//float,1m:now-1d)": "0", "count(//float2,5m)": "0", "change(//float2)": "fewer than 2 values of //float2",
 	} {
 		p := compileText(t, expression)
 		w := p.NewWindows(start - int64(time.Hour))
@@ -259,6 +259,7 @@ func TestPublishedResults(t *testing.T) {
 		{[]any{"One", "Two", "Three", "Four", "Five"}, `count(//text,5m,"regexp","o$")`, "1"}, {[]any{"One", "Two", "Three", "Four", "Five"}, `count(//text,5m,"iregexp","o")`, "3"},
 		{[]any{"One", "Two", "", "Four"}, `count(//text,5m,"iregexp")`, "4"}, {[]any{"One", "Two", "", "Four"}, `count(//text,5m,"eq")`, "1"},
 		{[]any{1, 2, 1, 2, 3}, "rate(//unsigned,4m)*60", "1"}, {[]any{1, 2, 3}, "rate(//unsigned,3m)*60", "1"}, {[]any{1, 1, 1}, "rate(//unsigned,3m)", "0"},
+		{[]any{50, 110}, "round(rate(//unsigned,1h)*3600,6)", "110"},
 		{[]any{6, 6, 5, 4, 3}, `monodec(//unsigned,#4,"strict")`, "1"}, {[]any{6, 6, 5, 4, 3}, `monodec(//unsigned,#5,"strict")`, "0"}, {[]any{1}, "monoinc(//unsigned,#6)", "1"},
 	} {
 		p := compileText(t, c.expression)
@@ -283,6 +284,7 @@ func TestTrends(t *testing.T) {
 		"trendsum(//float,1d:now/d)": "4320", "trendcount(//float,1d:now/d)": "144", "trendcount(//float,1w:now/w)": "288", "trendcount(//float,1M:now/M)": "no value of //float in 1M:now/M",
 		"trendavg(//float,1h:now/h-1d)": "30", "trendsum(//unsigned,1h:now/h)": "no value of //unsigned in 1h:now/h",
 		`baselinewma(//float,1h:now/h,"d",3)`: "23.333333333333332", `round(baselinedev(//float,1h:now/h,"d",3),4)`: "1.3416",
+		`baselinedev(//float,1h:now/h,"h",3)`:  "0",
 		`baselinewma(//float2,1h:now/h,"d",3)`: `no value of //float2 in 1h:now/h`, `baselinedev(//float,1h:now/h,"w",3)`: "baselinedev needs values of //float in the period and in an earlier season",
 	} {
 		p := compileText(t, expression)

@@ -1,7 +1,7 @@
 package trigger
 
 import (
-	"regexp"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -94,8 +94,12 @@ func compileRegexp(pattern string, ignoreCase bool) (match func(string) effect, 
 	if ignoreCase {
 		flags, options = "(?mi)", options|regexp2.IgnoreCase
 	}
-	if re, err := regexp.Compile(flags + pattern); err == nil {
-		return func(s string) effect { return effectOf(re.MatchString(s)) }, ""
+	linear, _, err := item.CompilePattern(flags + pattern)
+	switch {
+	case err == nil:
+		return func(s string) effect { return effectOf(linear.MatchString(s)) }, ""
+	case errors.Is(err, item.ErrPatternSize):
+		return nil, "the regular expression " + quote(pattern) + ": " + err.Error()
 	}
 	re, err := regexp2.Compile(pattern, options)
 	if err != nil {

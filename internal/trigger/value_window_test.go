@@ -74,7 +74,7 @@ func simpleResult(function, periodText string, all []item.Sample, now int64) (fl
 	case function == "last" && len(in) < int(p.count):
 		return 0, false
 	case len(in) == 0:
-		return 0, function == "count" || function == "countunique"
+		return 0, function == "count" || function == "countunique" || function == "sum"
 	case function == "changecount" && len(in) < 2:
 		return 0, false
 	}

@@ -106,6 +106,9 @@ func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 		return nil, model.Errorf(model.Invalid, "where: the condition could cost %d steps for one %s, at most %d are allowed", estimate.Max, l.Of, l.MaxCost).
 			WithHint("avoid nested exists() and all(), and several matches() over long texts")
 	}
+	if err := checkPatterns(ast.NativeRep()); err != nil {
+		return nil, err
+	}
 	c := &CompiledCondition{}
 	if l.Inventory {
 		if c.terms, err = l.extractEntryTerms(env, ast); err != nil {

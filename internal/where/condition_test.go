@@ -70,6 +70,8 @@ func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 		`"12.4" <= node.facts["distributionVersion"]`: "double(…) on one side",
 		`node.labels.env = "x"`:                       "column 17",
 		strings.Repeat("a", 5000):                     "4096",
+		`node.name.matches(".{1000}")`:                "column 19",
+		`node.name.matches(node.labels.env)`:          "computed",
 		`node.labels.all(a, node.labels.all(b, node.labels.all(c, node.labels.all(d, a+b+c+d != ""))))`: "steps",
 	} {
 		_, err := Compile(expr)

@@ -337,7 +337,7 @@ func (im *importer) importOverrides(r *ruleImport) {
 
 // importOperation imports one operation of a discovery rule's override.
 func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what string, o *model.DiscoveryOverride) {
-	object := enumField(e, "operationobject", "")
+	object := enumField(e, "operationobject", "ITEM_PROTOTYPE")
 	prototypes := r.items
 	switch object {
 	case "ITEM_PROTOTYPE":

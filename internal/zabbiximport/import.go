@@ -44,7 +44,7 @@ type Options struct {
 
 // Import converts the templates in export files of Zabbix to Muster resources. It fails on a file that is no export.
 func Import(files []conversion.File, o Options) (*Result, error) {
-	im := &importer{Options: o, result: &Result{}, byName: map[string]*template{}, names: map[string]string{}}
+	im := &importer{Options: o, result: &Result{}, versions: map[string]string{}, byName: map[string]*template{}, names: map[string]string{}}
 	var exports []*conversion.Mapping
 	for _, f := range files {
 		export, err := readExport(f)
@@ -52,6 +52,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 			return nil, err
 		}
 		exports = append(exports, export)
+		im.versions[f.Name] = export.TextOf("version")
 		for _, e := range export.List("templates") {
 			im.addTemplate(e, export.TextOf("version"))
 		}
@@ -77,6 +78,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 type importer struct {
 	Options
 	result    *Result
+	versions  map[string]string // of Zabbix, by file
 	templates []*template
 	byName    map[string]*template // by technical name
 	names     map[string]string    // technical names by names here

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -66,6 +67,21 @@ func TestImportDropsRefusedParts(t *testing.T) {
 	testenv.NoError(t, err)
 	if len(result.Resources) != 1 || result.Counts.ImportedItems != 1 || result.LostCount() != 4 {
 		t.Errorf("%+v %+v", result.Counts, result.Notes)
+	}
+}
+
+// TestImportOldTexts imports an expression of Zabbix 6.0 and one of 7.0, and expects the same regular expression.
+func TestImportOldTexts(t *testing.T) {
+	for version, text := range map[string]string{"6.0": `\d\"`, "7.0": `\\d\"`} {
+		trigger := map[string]any{"name": "a", "expression": `find(/t/agent.ping,,"regexp","` + text + `")=1`}
+		export := map[string]any{"version": version, "templates": []any{map[string]any{"template": "t", "items": []any{map[string]any{"key": "agent.ping", "triggers": []any{trigger}}}}}}
+		data := testenv.Value(json.Marshal(map[string]any{"zabbix_export": export}))(t)
+		result, err := Import([]conversion.File{{Name: "x", Data: data}}, options())
+		testenv.NoError(t, err)
+		want := `find(//agent.ping,,"regexp","\\d\"")=1`
+		if got := result.Resources[0].Spec.(*model.TemplateSpec).Triggers[0].Expression; got != want {
+			t.Errorf("%s: %s, expected %s", version, got, want)
+		}
 	}
 }
 

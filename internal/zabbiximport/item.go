@@ -159,7 +159,7 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 // are known.
 func (im *importer) importFormula(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	im.importInterval(t, e, what, of)
-	formula, err := trigger.ReplaceHosts(e.TextOf("params"), func(host string) (string, error) {
+	formula, err := trigger.ReplaceHosts(im.expressionOf(e, "params"), func(host string) (string, error) {
 		if host == t.name {
 			return "", nil
 		}

@@ -36,7 +36,7 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	what := "trigger " + of.Name
 	t = in
 	var err error
-	if of.Expression, t, err = im.convertExpression(t, e.TextOf("expression")); err != nil {
+	if of.Expression, t, err = im.convertExpression(t, im.expressionOf(e, "expression")); err != nil {
 		im.noteLoss(e, what, "%s", compileErrorReason(err))
 		return of, t, false
 	}
@@ -45,7 +45,7 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	if of.Severity = severity; !known {
 		im.noteLoss(e, what, "severity %s is unknown: it is average", word)
 	}
-	recovery := e.TextOf("recovery_expression")
+	recovery := im.expressionOf(e, "recovery_expression")
 	switch mode := enumField(e, "recovery_mode", "EXPRESSION"); mode {
 	case "EXPRESSION":
 	case "RECOVERY_EXPRESSION":
@@ -108,7 +108,7 @@ type dependency struct {
 func (im *importer) importDependencies(t *template) {
 	for _, d := range t.dependencies {
 		name := d.on.TextOf("name")
-		expression, in, err := im.convertExpression(nil, d.on.TextOf("expression"))
+		expression, in, err := im.convertExpression(nil, im.expressionOf(d.on, "expression"))
 		d.on.IgnoreFields("recovery_expression", "correlation_tag")
 		found := ""
 		if err == nil && in == t {
@@ -149,6 +149,19 @@ func convertTriggerName(name string) string {
 		return "unnamed"
 	}
 	return name
+}
+
+// expressionOf returns an expression of the export in the syntax of Zabbix 7.0. An expression that does not parse stays.
+func (im *importer) expressionOf(e *conversion.Mapping, field string) string {
+	text := e.TextOf(field)
+	if version := im.versions[e.File]; version == "" || version >= "7" {
+		return text
+	}
+	escaped, err := trigger.EscapeTexts(text)
+	if err != nil {
+		return text
+	}
+	return escaped
 }
 
 // convertExpression converts a Zabbix expression to Muster's form, with //key instead of /template/key. A nil
@@ -206,7 +219,7 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 // macro without a value gets a sample value. entities: it has macros of entities, too.
 func (t *template) macroLookup(entities bool) func(string) (string, error) {
 	return func(macro string) (string, error) {
-		if entities && model.IsEntityMacro(macro) {
+		if entities && model.IsEntityValue(macro) {
 			return "1", nil
 		}
 		return t.macros.ValueOrSample(macro)

@@ -29,6 +29,7 @@ type Executor struct {
 	ProcSys      string // default /proc/sys
 	SysctlFolder string // default /etc/sysctl.d
 	SysModule    string // default /sys/module
+	LibModules   string // folder with the list of built-in kernel modules of each kernel; default /lib/modules
 	// ModulesFolder has the files that load kernel modules at each start; default /etc/modules-load.d.
 	ModulesFolder string
 	CronFolder    string // default /etc/cron.d

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,7 +45,7 @@ func newTestNode(t *testing.T) *testNode {
 	}
 	n.Runner = &run.Runner{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin"}}
 	n.Facts = func() map[string]string { return map[string]string{"os": "linux"} }
-	n.ProcSys, n.SysctlFolder = n.path("proc"), n.path("sysctl.d")
+	n.ProcSys, n.SysctlFolder, n.LibModules = n.path("proc"), n.path("sysctl.d"), n.path("lib")
 	n.SystemdFolder = n.path("units")
 	n.CronFolder, n.SysModule, n.ModulesFolder = n.path("cron.d"), n.path("sys"), n.path("modules.d")
 	n.write("bin/modprobe", "#!/bin/sh\nfor name; do :; done\nname=$(echo $name | tr - _)\ncase $1 in -r) rmdir "+n.folder+"/sys/$name;; *) mkdir "+n.folder+"/sys/$name;; esac\n")
@@ -67,6 +68,23 @@ func (n *testNode) read(name string) string {
 	data, err := os.ReadFile(n.path(name))
 	testenv.NoError(n.t, err)
 	return string(data)
+}
+
+// files lists the test node's files with modes, sizes and times. Any write of a file changes the list.
+func (n *testNode) files() string {
+	n.t.Helper()
+	var b strings.Builder
+	testenv.NoError(n.t, filepath.WalkDir(n.folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err == nil {
+			fmt.Fprintln(&b, path, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	}))
+	return b.String()
 }
 
 // directive compiles methods to a directive (policy rule) for tests. In their arguments, $N stands for the test node's
@@ -266,6 +284,12 @@ func TestMethodsAuditAndRepair(t *testing.T) {
 			},
 		},
 		"kernelModule after a start": {`"kernelModule": {"name": "loop"}`, "60-muster.conf does not exist", func(n *testNode) { n.write("sys/loop/refcnt", "0") }, nil},
+		"kernelModule in the kernel": {
+			`"kernelModule": {"name": "nf-tables"}`, "60-muster.conf does not exist", func(n *testNode) {
+				n.write("proc/kernel/osrelease", "6.1.0\n")
+				n.write("lib/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\nkernel/net/nf_tables.ko\n")
+			}, nil,
+		},
 		"kernelModule absent": {
 			`"kernelModule": {"name": "usb", "state": "absent"}`, "kernel module usb is loaded", func(n *testNode) {
 				testenv.NoError(n.t, os.Mkdir(n.path("sys/usb"), 0o755))
@@ -345,19 +369,27 @@ func TestMethodsAuditAndRepair(t *testing.T) {
 				c.before(n)
 			}
 			methods := `{"component": "a", ` + c.method + `}`
+			before := n.files()
 			for range 2 { // an audit changes nothing
 				if status, messages := n.run(false, methods); status != "non-compliant" || !strings.Contains(messages, c.audit) {
 					t.Fatalf("audit: %s: %s", status, messages)
 				}
 			}
+			if after := n.files(); after != before {
+				t.Fatalf("the audit changed files:\n%s\nwere\n%s", after, before)
+			}
 			if status, messages := n.run(true, methods); status != "repaired" || !strings.Contains(messages, c.audit) {
 				t.Fatalf("enforce: %s: %s", status, messages)
 			}
+			before = n.files()
 			if status, messages := n.run(true, methods); status != "success" || messages != "" {
 				t.Errorf("enforce again: %s: %s", status, messages)
 			}
 			if status, messages := n.run(false, methods); status != "compliant" || messages != "" {
 				t.Errorf("audit again: %s: %s", status, messages)
+			}
+			if after := n.files(); after != before {
+				t.Errorf("the second run changed files:\n%s\nwere\n%s", after, before)
 			}
 			if c.after != nil {
 				c.after(n)
@@ -681,8 +713,8 @@ func TestUsersAndGroupsAreRepaired(t *testing.T) {
 	}
 }
 
-// TestPackageManagersGetTheRightArguments changes packages with fakes of dnf, zypper and apk, and compares the arguments of the
-// calls.
+// TestPackageManagersGetTheRightArguments changes packages with fakes of dnf, yum, zypper and apk, and compares the arguments of
+// the calls.
 func TestPackageManagersGetTheRightArguments(t *testing.T) {
 	const rpm = "#!/bin/sh\n[ $1 = -q ] || exit 9\ncat $D/$5 2>/dev/null || { echo package $5 is not installed; exit 1; }\n"
 	const change = "#!/bin/sh\necho \"$*\" >>$D/log\nfor of; do :; done\nname=${of%%$SEP[0-9]*}\ncase \"$*\" in *remove*|*del*) rm $D/$name; exit;; esac\n" +
@@ -694,6 +726,10 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 	}{
 		"dnf": {
 			map[string]string{"rpm": rpm, "dnf": strings.ReplaceAll(change, "$SEP", "-")},
+			"-q -y install -- nginx\n-q -y install -- nginx-2.0-3\n-q -y remove -- nginx\n",
+		},
+		"yum": {
+			map[string]string{"rpm": rpm, "yum": strings.ReplaceAll(change, "$SEP", "-")},
 			"-q -y install -- nginx\n-q -y install -- nginx-2.0-3\n-q -y remove -- nginx\n",
 		},
 		"zypper": {
@@ -741,6 +777,57 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 	n.Runner.Environ = []string{"PATH=" + n.path("nowhere")}
 	if status, messages := n.run(false, `{"component": "a", "package": {"name": "nginx"}}`); status != "could not check" || !strings.Contains(messages, "none of dpkg-query, rpm and apk") {
 		t.Errorf("without a package manager: %s: %s", status, messages)
+	}
+}
+
+// TestPackagesWithSeveralVersionsAreRead audits packages of which the database lists several lines, and compares the
+// statuses. The lines are those of another architecture, of kernels beside each other and of versions with an epoch.
+func TestPackagesWithSeveralVersionsAreRead(t *testing.T) {
+	for _, c := range []struct{ program, lines, arguments, want string }{
+		{"dpkg-query", `installed 1.0-1\nconfig-files 0.9-1`, `"version": "1.0-1"`, "compliant: "},
+		{"dpkg-query", `config-files 0.9-1\ninstalled 1.0-1`, `"state": "absent"`, "non-compliant: 0 package p 1.0-1 is installed"},
+		{"dpkg-query", `config-files 0.9-1`, `"state": "absent"`, "compliant: "},
+		{"dpkg-query", `installed 1:1.0-1`, `"version": "1.0-1"`, "non-compliant: 0 package p has version 1:1.0-1, not 1.0-1"},
+		{"rpm", `5.14-1\n5.14-2`, `"version": "5.14-1"`, "compliant: "},
+		{"rpm", `5.14-1\n5.14-2`, `"version": "5.14-3"`, "non-compliant: 0 package p has version 5.14-1, 5.14-2, not 5.14-3"},
+		{"rpm", `1:2.0-3`, `"version": "2.0-3"`, "compliant: "},
+		{"rpm", `1:2.0-3`, `"version": "1:2.0-3"`, "compliant: "},
+		{"rpm", `1:2.0-3`, `"version": "2:2.0-3"`, "non-compliant: 0 package p has version 1:2.0-3, not 2:2.0-3"},
+	} {
+		n := newTestNode(t)
+		testenv.NoError(t, os.RemoveAll(n.path("bin")))
+		n.write("bin/"+c.program, "#!/bin/sh\nprintf '"+c.lines+"\\n'\n")
+		n.Runner.Environ = []string{"PATH=" + n.path("bin")} // without the dpkg of this machine
+		status, messages := n.run(false, `{"component": "a", "package": {"name": "p", `+c.arguments+`}}`)
+		if got := status + ": " + strings.TrimSpace(messages); got != c.want {
+			t.Errorf("%s says %q, %s: %s, want %s", c.program, c.lines, c.arguments, got, c.want)
+		}
+	}
+}
+
+// TestUnknownServiceIsDisabled audits a service without a unit, and expects a disabled service. Older releases of
+// systemd print an error in place of a state.
+func TestUnknownServiceIsDisabled(t *testing.T) {
+	n := newTestNode(t)
+	for _, text := range []string{"not-found", "Failed to get unit file state for x.service: No such file or directory"} {
+		n.write("bin/systemctl", "#!/bin/sh\necho '"+text+"' >&2; exit 1\n")
+		status, messages := n.run(false, `{"component": "a", "service": {"name": "x", "boot": "disabled"}}, {"component": "b", "service": {"name": "x", "boot": "enabled"}}`)
+		if status != "compliant, non-compliant" || messages != "1 service x is not-found, not enabled\n" {
+			t.Errorf("%s: %s: %s", text, status, messages)
+		}
+	}
+}
+
+// TestAccountNamesOfDebianAreRead audits users whose names have capital letters, dots and a dollar sign.
+func TestAccountNamesOfDebianAreRead(t *testing.T) {
+	n := newTestNode(t)
+	n.UserRoot = n.folder
+	n.write("etc/passwd", "Debian-exim:x:1:1::/:/bin/false\nada.byron:x:2:1::/:/bin/sh\nhost$:x:3:1::/:/bin/false\n")
+	n.write("etc/group", "all:x:1:\n")
+	for name, want := range map[string]string{"Debian-exim": "compliant", "ada.byron": "compliant", "host$": "compliant", "none.such": "non-compliant", "a b": "could not check", "a:b": "could not check", "-x": "could not check"} {
+		if status, messages := n.run(false, `{"component": "a", "user": {"name": "`+name+`"}}`); status != want {
+			t.Errorf("%s: %s, want %s: %s", name, status, want, messages)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -59,12 +60,34 @@ func describeFileKind(info fs.FileInfo) string {
 	return "a special file"
 }
 
+// maxLinks bounds the links that lead to a file.
+const maxLinks = 40
+
+// followLinks returns the path at the end of a chain of symbolic links. Nothing has to exist at that path.
+func followLinks(path string) (string, error) {
+	for range maxLinks {
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path, nil
+		}
+		if !filepath.IsAbs(target) {
+			folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				return "", err
+			}
+			target = filepath.Join(folder, target)
+		}
+		path = target
+	}
+	return "", fmt.Errorf("more than %d symbolic links lead to %s", maxLinks, path)
+}
+
 // writeAtomically replaces the content of a file in one step. After a power cut the file has the old content or the
-// new one. A link stays, and so do mode and owner of an existing file. newMode is the mode of a new one; zero:
-// newFileMode.
+// new one. Links stay, also a link to a missing file. Mode, owner and attributes of an existing file stay. newMode is
+// the mode of a new file; zero: newFileMode.
 func writeAtomically(path string, data []byte, newMode fs.FileMode) (err error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if path, err = followLinks(path); err != nil {
+		return err
 	}
 	folder := filepath.Dir(path)
 	f, err := os.CreateTemp(folder, ".muster-*")
@@ -83,8 +106,11 @@ func writeAtomically(path string, data []byte, newMode fs.FileMode) (err error) 
 		if newMode == newSecretMode {
 			mode &^= 0o007 // a file that has a secret from now on is not readable by all
 		}
-		if err := copyOwner(f.Name(), info); err != nil {
+		if err := copyOwner(f, info); err != nil {
 			return err
+		}
+		if err := copyAttributes(f, path); err != nil {
+			return fmt.Errorf("copy the extended attributes of %s: %w", path, err)
 		}
 	}
 	if err := f.Chmod(mode); err != nil {
@@ -115,7 +141,7 @@ func syncFolder(path string) error {
 	return d.Sync()
 }
 
-// splitLines returns the lines of a file without line breaks.
+// splitLines returns the lines of a text without line feeds.
 func splitLines(data []byte) []string {
 	if len(data) == 0 {
 		return nil
@@ -123,12 +149,29 @@ func splitLines(data []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// joinLines returns the content of a file from its lines, each with a line end.
-func joinLines(lines []string) []byte {
+// textFile has the lines of a file without line ends.
+type textFile struct {
+	lines   []string
+	lineEnd string // of each line; a file with a carriage return in all line ends keeps them
+}
+
+// readLines reads the lines of a file. For a missing file the error is fs.ErrNotExist, and the result has no lines.
+func readLines(path string) (textFile, error) {
+	data, err := readRegular(path)
+	f := textFile{lineEnd: "\n"}
+	if n := bytes.Count(data, []byte("\r\n")); n > 0 && n == bytes.Count(data, []byte("\n")) {
+		data, f.lineEnd = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), "\r\n"
+	}
+	f.lines = splitLines(data)
+	return f, err
+}
+
+// content returns the content of the file with other lines, each with a line end.
+func (f *textFile) content(lines []string) []byte {
 	if len(lines) == 0 {
 		return nil
 	}
-	return []byte(strings.Join(lines, "\n") + "\n")
+	return []byte(strings.Join(lines, f.lineEnd) + f.lineEnd)
 }
 
 // fileContent is the policy method that requires a file to have exactly the declared content.
@@ -193,9 +236,13 @@ func (m *filePresent) check(context.Context) (string, error) {
 	return checkKind(m.path, "a file", fs.FileMode.IsRegular)
 }
 
-// apply creates an empty file at the path.
+// apply creates an empty file at the path, or at the end of a link without a file.
 func (m *filePresent) apply(context.Context) error {
-	f, err := os.OpenFile(m.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, newFileMode)
+	path, err := followLinks(m.path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, newFileMode)
 	if err != nil {
 		return err
 	}
@@ -262,9 +309,18 @@ type fileLines struct {
 	newMode fs.FileMode
 }
 
+// declared returns the declared lines. A declared text with line breaks, such as the value of a parameter, is several
+// lines.
+func (m *fileLines) declared() (lines []string) {
+	for _, text := range m.Lines {
+		lines = append(lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+	}
+	return lines
+}
+
 // check returns the missing lines, or the forbidden lines, of the file.
 func (m *fileLines) check(context.Context) (string, error) {
-	data, err := readRegular(m.Path)
+	f, err := readLines(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if m.Absent {
 			return "", nil
@@ -274,10 +330,9 @@ func (m *fileLines) check(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	present := splitLines(data)
 	var wrong []string
-	for _, line := range m.Lines {
-		if slices.Contains(present, line) == m.Absent {
+	for _, line := range m.declared() {
+		if slices.Contains(f.lines, line) == m.Absent {
 			wrong = append(wrong, strconv.Quote(model.Truncate(line, 200)))
 		}
 	}
@@ -292,21 +347,21 @@ func (m *fileLines) check(context.Context) (string, error) {
 
 // apply appends the missing lines, or removes the lines that the file must not contain.
 func (m *fileLines) apply(context.Context) error {
-	data, err := readRegular(m.Path)
+	f, err := readLines(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	lines := splitLines(data)
+	lines, declared := f.lines, m.declared()
 	if m.Absent {
-		lines = slices.DeleteFunc(lines, func(line string) bool { return slices.Contains(m.Lines, line) })
+		lines = slices.DeleteFunc(lines, func(line string) bool { return slices.Contains(declared, line) })
 	} else {
-		for _, line := range m.Lines {
+		for _, line := range declared {
 			if !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}
 		}
 	}
-	return writeAtomically(m.Path, joinLines(lines), m.newMode)
+	return writeAtomically(m.Path, f.content(lines), m.newMode)
 }
 
 // fileKeyValue is the policy method that requires a file to have one setting, a key with its value.
@@ -317,7 +372,7 @@ type fileKeyValue struct {
 
 // value returns the value in a line that sets the key. ok is false for any other line.
 func (m *fileKeyValue) value(line string) (value string, ok bool) {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(line), m.Key)
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), strings.TrimSpace(m.Key))
 	if !ok {
 		return "", false
 	}
@@ -337,9 +392,13 @@ func (m *fileKeyValue) separator() string {
 	return m.Separator
 }
 
-// check compares the value in each line with the key against the declared value.
+// check compares the value in each line with the key against the declared value. White space around values does not
+// count.
 func (m *fileKeyValue) check(context.Context) (string, error) {
-	data, err := readRegular(m.Path)
+	if strings.TrimSpace(m.Key) == "" || strings.ContainsAny(m.Key+m.separator()+m.Value, "\r\n") {
+		return "", fmt.Errorf("the key of %s is empty, or key, separator or value has a line break", m.Path)
+	}
+	f, err := readLines(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m.Path + " does not exist", nil
 	}
@@ -347,9 +406,9 @@ func (m *fileKeyValue) check(context.Context) (string, error) {
 		return "", err
 	}
 	found := false
-	for _, line := range splitLines(data) {
+	for _, line := range f.lines {
 		if value, ok := m.value(line); ok {
-			if found = true; value != m.Value {
+			if found = true; value != strings.TrimSpace(m.Value) {
 				return fmt.Sprintf("%s: %s is %q, not %q", m.Path, m.Key, model.Truncate(value, 200), m.Value), nil
 			}
 		}
@@ -362,14 +421,14 @@ func (m *fileKeyValue) check(context.Context) (string, error) {
 
 // apply replaces the lines that set the key, or appends such a line.
 func (m *fileKeyValue) apply(context.Context) error {
-	data, err := readRegular(m.Path)
+	f, err := readLines(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	lines, found := splitLines(data), false
+	lines, found := f.lines, false
 	for i, line := range lines {
 		if value, ok := m.value(line); ok {
-			if found = true; value != m.Value {
+			if found = true; value != strings.TrimSpace(m.Value) {
 				lines[i] = m.Key + m.separator() + m.Value
 			}
 		}
@@ -377,5 +436,5 @@ func (m *fileKeyValue) apply(context.Context) error {
 	if !found {
 		lines = append(lines, m.Key+m.separator()+m.Value)
 	}
-	return writeAtomically(m.Path, joinLines(lines), m.newMode)
+	return writeAtomically(m.Path, f.content(lines), m.newMode)
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -35,9 +37,27 @@ func (m *kernelModule) loaded() (bool, error) {
 	}
 	_, err := os.Stat(filepath.Join(folder, strings.ReplaceAll(m.Name, "-", "_")))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return m.builtIn(), nil
 	}
 	return err == nil, err
+}
+
+// builtIn reports whether the module is a part of the running kernel. The folder /sys/module shows such a module only
+// if it has parameters.
+func (m *kernelModule) builtIn() bool {
+	release, err := os.ReadFile(filepath.Join(cmp.Or(m.ProcSys, "/proc/sys"), "kernel/osrelease"))
+	if err != nil {
+		return false
+	}
+	list, err := readLines(filepath.Join(cmp.Or(m.LibModules, "/lib/modules"), strings.TrimSpace(string(release)), "modules.builtin"))
+	if err != nil {
+		return false
+	}
+	name := strings.ReplaceAll(m.Name, "-", "_")
+	return slices.ContainsFunc(list.lines, func(line string) bool {
+		file, _, _ := strings.Cut(path.Base(line), ".ko")
+		return strings.ReplaceAll(file, "-", "_") == name
+	})
 }
 
 // bootFile returns the method for the module's line in the boot configuration. The kernel loads the modules in this file

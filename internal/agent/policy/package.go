@@ -25,7 +25,11 @@ var packageVersion = regexp.MustCompile(`^[A-Za-z0-9.+~:_^-]*$`)
 type packageManager struct {
 	database string   // the program that knows the installed packages
 	query    []string // its arguments before the name
-	version  func(name, output string) (version string, installed bool)
+	// version returns the version in a line of the database's answer. installed is false for a line about a removed
+	// package.
+	version func(name, line string) (version string, installed bool)
+	// optionalEpoch says that a declared version may lack the epoch of the installed version.
+	optionalEpoch bool
 
 	// The programs that change packages, in order of preference: a machine uses the first that it has.
 	programs []packageProgram
@@ -94,19 +98,29 @@ func (m *packagePresence) check(ctx context.Context) (string, error) {
 	if code > 1 {
 		return "", fmt.Errorf("%s: %s", manager.database, lastLine(output))
 	}
-	version, installed := manager.version(m.Name, lastLine(output))
-	installed = installed && code == 0
+	var versions []string // of each architecture, or of packages that are installed several times, such as kernels
+	for line := range strings.Lines(output) {
+		if version, installed := manager.version(m.Name, strings.TrimSpace(line)); installed && code == 0 {
+			versions = append(versions, version)
+		}
+	}
 	switch {
-	case m.State == "absent" && installed:
-		return fmt.Sprintf("package %s %s is installed", m.Name, version), nil
+	case m.State == "absent" && len(versions) > 0:
+		return fmt.Sprintf("package %s %s is installed", m.Name, strings.Join(versions, ", ")), nil
 	case m.State == "absent":
 		return "", nil
-	case !installed:
+	case len(versions) == 0:
 		return fmt.Sprintf("package %s is not installed", m.Name), nil
-	case m.Version != "" && version != m.Version:
-		return fmt.Sprintf("package %s has version %s, not %s", m.Name, version, m.Version), nil
+	case m.Version != "" && !slices.ContainsFunc(versions, func(version string) bool { return manager.isVersion(version, m.Version) }):
+		return fmt.Sprintf("package %s has version %s, not %s", m.Name, strings.Join(versions, ", "), m.Version), nil
 	}
 	return "", nil
+}
+
+// isVersion reports whether an installed version is the declared version.
+func (m *packageManager) isVersion(installed, declared string) bool {
+	_, plain, hasEpoch := strings.Cut(installed, ":")
+	return installed == declared || m.optionalEpoch && hasEpoch && plain == declared
 }
 
 // apply installs or removes the package.

@@ -6,12 +6,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // copyOwner does nothing, because files have numeric owners only on Unix.
-func copyOwner(string, fs.FileInfo) error { return nil }
+func copyOwner(*os.File, fs.FileInfo) error { return nil }
 
 // filePermissions is the policy method that requires a certain mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }

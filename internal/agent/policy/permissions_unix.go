@@ -17,13 +17,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// copyOwner gives a new file the owner and group of the replaced file.
-func copyOwner(path string, of fs.FileInfo) error {
-	stat, ok := of.Sys().(*syscall.Stat_t)
-	if !ok || int(stat.Uid) == os.Geteuid() && int(stat.Gid) == os.Getegid() {
+// copyOwner gives a new file the owner and group of the replaced file. A folder may have given the new file another
+// group.
+func copyOwner(f *os.File, of fs.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	want, ok2 := of.Sys().(*syscall.Stat_t)
+	if !ok || !ok2 || is.Uid == want.Uid && is.Gid == want.Gid {
 		return nil
 	}
-	return os.Chown(path, int(stat.Uid), int(stat.Gid))
+	return f.Chown(int(want.Uid), int(want.Gid))
 }
 
 // filePermissions is the policy method that requires a certain mode, owner and group of a file or folder.

@@ -71,6 +71,9 @@ func (m *service) check(ctx context.Context) (string, error) {
 			return "", err
 		}
 		state := lastLine(output)
+		if of.yes == "enabled" && strings.HasSuffix(state, "No such file or directory") { // systemd before 254
+			state = "not-found"
+		}
 		holds := slices.Contains(of.yesStates, state)
 		if !holds && !slices.Contains(of.noStates, state) {
 			return "", fmt.Errorf("systemctl %s %s: %s", of.verb, m.Name, cmp.Or(state, "no answer"))

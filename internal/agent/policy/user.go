@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// accountName matches names of users and groups that useradd and groupadd accept.
-var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+// accountName matches names of users and groups, also those of Debian and of directories such as Debian-exim, ada.byron and
+// host$.
+var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
 
 // account returns the fields of a user in /etc/passwd, or of a group in /etc/group. It returns nil if the user or
 // group does not exist.

@@ -34,6 +34,9 @@ func (oneNodeDirectory) SourceName(model.Source) (string, string, bool) {
 	return "default", "disk", true
 }
 
+// SourceGroups returns the group of the only check.
+func (oneNodeDirectory) SourceGroups(model.Source) []string { return []string{"web"} }
+
 // newOneNodeView returns a view of the server's state with one node and no events.
 func newOneNodeView() *view.View {
 	return view.New(view.Stores{Directory: oneNodeDirectory{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})

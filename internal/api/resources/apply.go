@@ -100,7 +100,7 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	}
 	out, err := s.changeResources(ctx, r.OnlyNew, r.DryRun, resources, func() (intent.ApplyResult, error) {
 		o := ApplyOptions(r.ChangeOptions)
-		o.Expect, o.Owner, o.TakeOver, o.Prune, o.AllowEmpty, o.Redact = expect, r.Owner, r.TakeOver, r.Prune, r.AllowEmpty, mustRedact(ctx, resources)
+		o.Expect, o.Owner, o.TakeOver, o.Prune, o.AllowEmpty, o.Redact = expect, r.Owner, r.TakeOver, r.Prune, r.AllowEmpty, mustRedact(ctx, resources, r.Prune && r.DryRun)
 		return s.Intent.Apply(ctx, access.AuthorOf(ctx, r.Message), resources, o)
 	})
 	return op.Answer(out), err
@@ -347,8 +347,13 @@ func effectOf(v *view.View, r *model.Resource, l intent.Placement, changed bool)
 	return v.Kinds.Effect(r, l, changed)
 }
 
-// mustRedact reports whether the answer must hide secrets because the caller may not change all resources.
-func mustRedact(ctx context.Context, resources []model.Resource) bool {
+// mustRedact reports whether the answer must hide secrets because the caller may not change all resources. The preview
+// of a prune shows resources of all namespaces that the caller may read.
+func mustRedact(ctx context.Context, resources []model.Resource, previewsPrune bool) bool {
+	if c := access.CallerOf(ctx); previewsPrune && !c.MayEverywhere(access.Change) &&
+		(c.MayEverywhere(access.Read) || len(c.NamespacesFor(access.Read)) > len(c.NamespacesFor(access.Change))) {
+		return true
+	}
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
 

@@ -232,6 +232,14 @@ func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok 
 	return namespace, name, ok
 }
 
+// SourceGroups returns the groups that a check or Template visible to the caller targets
+func (d scopedDirectory) SourceGroups(s model.Source) []string {
+	if _, _, ok := d.SourceName(s); !ok {
+		return nil
+	}
+	return d.all.SourceGroups(s)
+}
+
 // ExplainCheck explains why a check is or is not assigned to a node that the caller may see
 func (d scopedDirectory) ExplainCheck(id model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
 	return d.all.ExplainCheck(d.visibleNode(id), check)

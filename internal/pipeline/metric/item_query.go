@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
@@ -155,7 +156,11 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 	return named
 }
 
-// FormatValue formats a value with its unit for people, such as 1.5 GiB. Without a unit it has at most six digits.
+// scales has the step between the prefixes of a unit, such as K and M, by unit. Other units have no prefix.
+var scales = map[string]float64{"B": 1024, "Bps": 1024, "b": 1000, "bps": 1000, "Hz": 1000, "W": 1000, "Wh": 1000, "VA": 1000}
+
+// FormatValue formats a value with its unit for people, such as 1.5 GiB. Without a unit it has at most six digits. The
+// units uptime and unixtime are Zabbix's names of a duration and of a time in seconds.
 func FormatValue(v item.Value, unit string) string {
 	if v.Kind() == item.None {
 		return "-"
@@ -164,24 +169,36 @@ func FormatValue(v item.Value, unit string) string {
 		return v.String()
 	}
 	f := v.Float()
+	switch {
+	case unit == "unixtime" && math.Abs(f) < 1<<40:
+		return time.Unix(int64(f), 0).UTC().Format(time.RFC3339)
+	case unit == "uptime" && f >= 0 && f < 1<<40:
+		seconds := int64(math.Round(f))
+		clock := fmt.Sprintf("%02d:%02d:%02d", seconds/3600%24, seconds/60%60, seconds%60)
+		if days := seconds / 86400; days > 0 {
+			return model.CountNoun(int(days), "day") + ", " + clock
+		}
+		return clock
+	case unit == "s" && f >= 60:
+		return model.Duration(f * float64(time.Second)).String()
+	}
+	if step := scales[unit]; step > 0 && math.Abs(f) >= step {
+		prefix := 0
+		for f /= step; math.Abs(f) >= step && prefix < 3; prefix++ {
+			f /= step
+		}
+		letter := string("kMGT"[prefix])
+		if step == 1024 {
+			letter = string("KMGT"[prefix]) + "i"
+		}
+		return fmt.Sprintf("%.4g %s%s", f, letter, unit)
+	}
 	text := strconv.FormatFloat(f, 'g', 6, 64)
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		text = strconv.FormatFloat(f, 'f', -1, 64)
 	}
-	switch unit {
-	case "":
+	if unit = strings.TrimPrefix(unit, "!"); unit == "" {
 		return text
-	case "B":
-		for _, prefix := range [...]string{"TiB", "GiB", "MiB", "KiB"} {
-			size := map[string]float64{"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}[prefix]
-			if math.Abs(f) >= size {
-				return fmt.Sprintf("%.4g %s", f/size, prefix)
-			}
-		}
-	case "s":
-		if f >= 60 {
-			return model.Duration(f * float64(time.Second)).String()
-		}
 	}
 	return text + " " + unit
 }

@@ -99,6 +99,18 @@ func (w *metricApplier) recordStoredCommit() {
 	}
 }
 
+// Flush writes the full chunks of a partition to the files of the series store. A second view writes those of the live
+// one.
+func (v reducer) Flush(id model.Partition) {
+	store := v.opts.Series.Store
+	if live := v.opts.Series.Live; live != nil {
+		store = live.opts.Series.Store
+	}
+	if store != nil {
+		store.WriteChunks(id)
+	}
+}
+
 // encodeSeries appends the newest series data of a partition to a snapshot, with the last stored commit. A second
 // view, which stores nothing, writes the head of the live one: a start from its snapshot leaves out the values up to
 // that commit.

@@ -45,6 +45,13 @@ type Reducer interface {
 	NewApplier(w *Worker) Applier
 }
 
+// Flusher is a Reducer that keeps a part of its state in files.
+type Flusher interface {
+	// Flush writes the files of a partition before its snapshot. The shard calls Flush without the partition's mutex, so
+	// that commits do not wait for the disk. Encode adds the changes since.
+	Flush(id model.Partition)
+}
+
 // Section is the name and version of the part of a snapshot that belongs to one reducer
 type Section struct {
 	Name    string

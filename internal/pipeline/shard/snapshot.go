@@ -33,13 +33,19 @@ const SnapshotVersion = 1
 var nodesSection = Section{Name: "nodes", Version: 1}
 
 // Snapshot encodes the state of a partition and appends the bytes to dst. It also returns the journal position of that
-// state.
+// state. One goroutine at a time may call it for a partition. Files of reducers are written first, while commits are
+// applied.
 //
 // A snapshot replaces the replay of everything up to its position, and with it the effects
 // of those commits: it must not be used for a restart before every reducer's
 // consumers have recorded them. The effects of its last commit may not have been handed on yet:
 // write it beside, WaitApplied, wait for the consumers, then rename it (store/snapshot does).
 func (s *Shard) Snapshot(id model.Partition, dst []byte) (body []byte, at journal.Position) {
+	for _, r := range s.reducers {
+		if f, ok := r.(Flusher); ok {
+			f.Flush(id)
+		}
+	}
 	p := s.partitions[id]
 	p.Lock()
 	defer p.Unlock()

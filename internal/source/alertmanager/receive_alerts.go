@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -224,12 +225,12 @@ func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 		return nil, model.Errorf(model.Invalid, "expected a JSON list of alerts, got a JSON object").
 			WithHint("this is a webhook's body; send alerts as Prometheus (alerting.alertmanagers) or Grafana's contact point Alertmanager: docs/alerts.md")
 	}
-	var list []json.RawMessage
-	if err := json.Unmarshal(body, &list); err != nil {
+	list, err := splitList(body, l.Alerts)
+	if err != nil {
 		return nil, model.Errorf(model.Invalid, "cannot decode the JSON list of alerts: %w", err).WithHint("expected JSON as for Alertmanager's api/v2/alerts: docs/alerts.md")
 	}
 	if len(list) > l.Alerts {
-		return nil, model.Errorf(model.TooLarge, "the request has %d alerts, but the limit is %d", len(list), l.Alerts).WithHint("send the alerts in several requests")
+		return nil, model.Errorf(model.TooLarge, "the request has more than %d alerts, the limit", l.Alerts).WithHint("send the alerts in several requests")
 	}
 	alerts := make([]Alert, len(list))
 	for i, text := range list {
@@ -242,6 +243,35 @@ func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 		}
 	}
 	return alerts, nil
+}
+
+// splitList returns the elements of a JSON list. A long list ends after one element more than most, because each needs
+// more memory than its text.
+func splitList(body []byte, most int) (list []json.RawMessage, err error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	start, err := d.Token()
+	if err != nil || start == nil {
+		return nil, err
+	}
+	if start != json.Delim('[') {
+		return nil, errors.New("it is no list")
+	}
+	for d.More() {
+		var element json.RawMessage
+		if err := d.Decode(&element); err != nil {
+			return nil, err
+		}
+		if list = append(list, element); len(list) > most {
+			return list, nil
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("text follows the list")
+	}
+	return list, nil
 }
 
 // invalidReason returns the reason why an alert is invalid, or an empty text if the alert is valid.

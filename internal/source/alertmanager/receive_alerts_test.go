@@ -391,6 +391,25 @@ func TestSenderAboveByteLimitIsRefused(t *testing.T) {
 	})
 }
 
+// TestListsOfAlertsAreBounded decodes a list of very many alerts, and expects an error before most are decoded.
+func TestListsOfAlertsAreBounded(t *testing.T) {
+	limits := Limits{Alerts: 100}
+	body := []byte("[" + strings.Repeat("{},", 1_000_000) + "{}]")
+	objects := testing.AllocsPerRun(1, func() {
+		if _, err := decodeAlerts(body, &limits); model.ClassOf(err) != model.TooLarge {
+			t.Errorf("error %v", err)
+		}
+	})
+	if objects > 1000 {
+		t.Errorf("%v allocations", objects)
+	}
+	for text, valid := range map[string]bool{"[]": true, "null": true, "[{}] x": false, "[{}": false, "7": false, `"x"`: false, "": false, "[,]": false} {
+		if _, err := decodeAlerts([]byte(text), &limits); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestLabelsDecideNodeAndStatusOfAnAlert expects the labels of an alert to decide its node and status.
 func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{

@@ -13,6 +13,7 @@ import (
 // requestReader reads the series of a remote-write request of version 1 or 2. Texts are parts of the body.
 type requestReader struct {
 	version2 bool
+	maxParts int // bound of the symbols, and of the samples and labels of a series
 	body     []byte
 	symbols  []string // of version 2
 
@@ -50,11 +51,17 @@ const (
 	tagLabelValue  = labelValue<<3 | byte(protowire.BytesType)
 )
 
+// errTooManyParts is the error of a body with too many symbols, samples or labels. A few bytes may stand for each.
+var errTooManyParts = errors.New("the body has too many symbols, or samples or labels of a series")
+
 var errMalformed = errors.New("the body is no valid protobuf message of remote write")
+
+// minPartBytes is the least average length of a symbol, a sample or a label. Real bodies have more.
+const minPartBytes = 8
 
 // reset makes the reader start on the body of a new request. In version 2 it first reads the body's table of symbols.
 func (r *requestReader) reset(version2 bool, body []byte) error {
-	*r = requestReader{version2: version2, body: body, symbols: r.symbols[:0], samples: r.samples[:0], labels: r.labels[:0], key: r.key[:0]}
+	*r = requestReader{version2: version2, maxParts: 1000 + len(body)/minPartBytes, body: body, symbols: r.symbols[:0], samples: r.samples[:0], labels: r.labels[:0], key: r.key[:0]}
 	if !version2 {
 		return nil
 	}
@@ -64,6 +71,9 @@ func (r *requestReader) reset(version2 bool, body []byte) error {
 			return errMalformed
 		}
 		if b = b[n:]; number == request2Symbols {
+			if len(r.symbols) == r.maxParts {
+				return errTooManyParts
+			}
 			r.symbols = append(r.symbols, bytesAsString(content))
 		}
 	}
@@ -135,31 +145,37 @@ func (r *requestReader) addEncoded(part []byte) {
 func (r *requestReader) decodeLabels() []wire.SeriesLabel {
 	if r.labels = r.labels[:0]; r.version2 {
 		for b := r.encoded; len(b) > 0; {
+			if len(r.labels) == r.maxParts {
+				r.err = errTooManyParts
+				return nil
+			}
 			r.labels = append(r.labels, wire.SeriesLabel{Name: r.symbol(&b), Value: r.symbol(&b)})
 		}
 		return r.labels
 	}
-	var ok bool
-	if r.labels, ok = appendLabels(r.labels, r.encoded); !ok {
-		r.err = errMalformed
+	if r.labels, r.err = appendLabels(r.labels, r.encoded, r.maxParts); r.err != nil {
+		return nil
 	}
 	return r.labels
 }
 
-// appendLabels decodes the labels of a version 1 series and appends the labels to a list. ok is false for malformed
-// labels.
-func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel, ok bool) {
+// appendLabels decodes the labels of a version 1 series and appends the labels to a list. It fails for malformed
+// labels, and for more than most.
+func appendLabels(list []wire.SeriesLabel, fields []byte, most int) ([]wire.SeriesLabel, error) {
 	for len(fields) > 0 {
 		_, label, n := readField(fields)
 		if n < 0 {
-			return list, false
+			return list, errMalformed
+		}
+		if len(list) == most {
+			return list, errTooManyParts
 		}
 		fields = fields[n:]
 		var l wire.SeriesLabel
 		for len(label) > 0 {
 			number, content, n := readField(label)
 			if n < 0 {
-				return list, false
+				return list, errMalformed
 			}
 			switch label = label[n:]; number {
 			case labelName:
@@ -170,7 +186,7 @@ func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel,
 		}
 		list = append(list, l)
 	}
-	return list, true
+	return list, nil
 }
 
 // symbol returns a text of the request's symbol table, by the index in a label.
@@ -238,6 +254,10 @@ func (r *requestReader) readSample(b []byte) {
 			return
 		}
 		b = b[n:]
+	}
+	if len(r.samples) == r.maxParts {
+		r.err = errTooManyParts
+		return
 	}
 	r.samples = append(r.samples, s)
 }

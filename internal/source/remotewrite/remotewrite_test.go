@@ -197,6 +197,9 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	one := func(ms int64, labels ...string) []byte {
 		return snappy.Encode(nil, encode(t, false, []series{{labels, []wire.Sample{{Ms: ms, Value: 1}}}, {[]string{"__name__", "good"}, []wire.Sample{{Ms: at, Value: 1}}}}))
 	}
+	field := func(number protowire.Number, content []byte, before ...byte) []byte {
+		return snappy.Encode(nil, protowire.AppendBytes(protowire.AppendTag(before, number, protowire.BytesType), content))
+	}
 	many := []string{"__name__", "wide"}
 	for i := range 70 {
 		many = append(many, fmt.Sprint("l", i), "x")
@@ -217,6 +220,10 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"/prometheus/api/v1/write", type1, "good", snappy.Encode(nil, []byte{0x0a, 0x7f}), model.Invalid, "protobuf", 0},
 		{"/prometheus/api/v1/write", type2, "good", snappy.Encode(nil, []byte{0x2a, 0x04, 0x0a, 0x02, 1, 2}), model.Invalid, "protobuf", 0},
 		{"/prometheus/api/v1/write", type1, "good", []byte{0xff, 0xff, 0xff, 0xff, 0x7}, model.TooLarge, "larger than the limit", 0},
+		{"/prometheus/api/v1/write", type2, "good", snappy.Encode(nil, bytes.Repeat([]byte{0x22, 0}, 1<<20)), model.Invalid, "too many symbols", 0},
+		{"/prometheus/api/v1/write", type1, "good", field(1, bytes.Repeat([]byte{0x12, 0}, 1<<20)), model.Invalid, "samples", 0},
+		{"/prometheus/api/v1/write", type1, "good", field(1, append(bytes.Repeat([]byte{0x0a, 0}, 1<<20), 0x12, 0)), model.Invalid, "labels", 0},
+		{"/prometheus/api/v1/write", type2, "good", field(5, append(protowire.AppendBytes([]byte{0x0a}, make([]byte, 1<<20)), 0x12, 0), 0x22, 0), model.Invalid, "labels", 0},
 		{"/prometheus/api/v1/write", type1, "good", one(at+11*60*1000, "__name__", "a"), model.Invalid, "ahead", 1},
 		{"/prometheus/api/v1/write", type1, "good", one(at-25*3600*1000, "__name__", "a"), model.Invalid, "older", 1},
 		{"/prometheus/api/v1/write", type1, "good", one(at, "job", "a"), model.Invalid, "no label __name__", 1},

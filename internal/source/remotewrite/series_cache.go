@@ -109,7 +109,7 @@ func (c *seriesCache) sweep(now time.Time) {
 // newCachedSeries returns a cache entry for an accepted series and its encoded labels. Its memory is its own.
 func newCachedSeries(namespace string, key []byte) *cachedSeries {
 	key = bytes.Clone(key)
-	labels, _ := appendLabels(nil, key)
+	labels, _ := appendLabels(nil, key, maxKey)
 	labels = slices.Clone(setNamespace(labels, namespace)) // without the memory of empty labels
 	return &cachedSeries{namespace: namespace, key: bytesAsString(key), labels: labels, section: sectionOf(labels)}
 }

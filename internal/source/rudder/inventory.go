@@ -1,6 +1,7 @@
 package rudder
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,8 @@ func readInventory(root *element) (*machineInventory, error) {
 		return nil, model.Errorf(model.Invalid, "the inventory describes %d Rudder agents, expected exactly one", len(agents))
 	}
 	m := &machineInventory{node: rudder.value("UUID")}
-	m.name = cmp.Or(rudder.value("HOSTNAME"), content.child("OPERATINGSYSTEM").value("FQDN"), content.child("HARDWARE").value("NAME"), m.node)
+	custom := customPropertiesOf(rudder)
+	m.name = cmp.Or(hostNameProperty(custom), rudder.value("HOSTNAME"), content.child("OPERATINGSYSTEM").value("FQDN"), content.child("HARDWARE").value("NAME"), m.node)
 	if m.node == "" || len(m.node) > maxIDBytes || strings.ContainsFunc(m.node, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return nil, model.Errorf(model.Invalid, "the inventory has no valid id of its node (RUDDER/UUID)")
 	}
@@ -62,7 +64,7 @@ func readInventory(root *element) (*machineInventory, error) {
 			m.entries = append(m.entries, inventory.New(inventory.Hardware, name, value))
 		}
 	}
-	m.entries = slices.Concat(m.entries, networkOf(content), storageOf(content), softwareOf(content), accountsOf(content), processesOf(content), environmentOf(content), customPropertiesOf(rudder))
+	m.entries = slices.Concat(m.entries, networkOf(content), storageOf(content), softwareOf(content), accountsOf(content), processesOf(content), environmentOf(content), custom)
 	m.entries = inventory.Normalize(m.entries)
 	return m, nil
 }
@@ -125,6 +127,9 @@ func (m *machineInventory) describeMachine(content, agent *element) (system, har
 	}
 	if server := agent.value("POLICY_SERVER_UUID"); server != "" {
 		m.facts["rudderServer"] = server
+	}
+	if version := content.child("RUDDER").value("AGENT_VERSION"); version != "" { // since Rudder 8.3
+		m.facts["agentVersion"] = "Rudder agent " + version
 	}
 	for _, s := range content.childrenNamed("SOFTWARES") {
 		if s.value("NAME") == "rudder-agent" {
@@ -253,30 +258,36 @@ func environmentOf(content *element) (list []inventory.Entry) {
 // them as JSON objects.
 func customPropertiesOf(rudder *element) (list []inventory.Entry) {
 	e := rudder.child("CUSTOM_PROPERTIES")
-	add := func(name string, value any) {
-		text, ok := value.(string)
-		if !ok {
-			data, err := json.Marshal(value)
-			if err != nil {
-				return
-			}
-			text = string(data)
-		}
-		list = append(list, inventory.New(inventory.Custom, name, text))
-	}
-	var objects []map[string]any
+	var objects []map[string]json.RawMessage
 	if json.Unmarshal([]byte(e.text), &objects) == nil {
 		for _, object := range objects {
 			for name, value := range object {
-				add(name, value)
+				var text string
+				if json.Unmarshal(value, &text) != nil {
+					var compact bytes.Buffer
+					_ = json.Compact(&compact, value) // the decoder has accepted it
+					text = compact.String()
+				}
+				list = append(list, inventory.New(inventory.Custom, name, text))
 			}
 		}
 		return list
 	}
 	for _, c := range e.children {
-		add(strings.ToLower(c.name), c.text)
+		list = append(list, inventory.New(inventory.Custom, strings.ToLower(c.name), c.text))
 	}
 	return list
+}
+
+// hostNameProperty returns the host name from a hook of Rudder's agent, or an empty text. The hook overrides the
+// system's host name.
+func hostNameProperty(custom []inventory.Entry) string {
+	for _, e := range custom {
+		if e != "" && e.Name() == "rudder_override_hostname" {
+			return e.Field(1)
+		}
+	}
+	return ""
 }
 
 // changesOf returns the journal messages that turn a node's present inventory into the new one. Each signal has a

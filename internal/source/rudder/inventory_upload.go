@@ -15,11 +15,17 @@ import (
 // uploadTime is the longest time that a file waits for the other file of its pair.
 const uploadTime = 10 * time.Minute
 
+// maxPairs bounds the pairs that wait, because each takes memory beside its files.
+const maxPairs = 50_000
+
+// maxUploadName bounds the name of a file in bytes.
+const maxUploadName = 255
+
 // uploads has uploaded inventory files whose second file (inventory or signature) has not arrived yet. The
 // files of a pair are inventory and signature.
 type uploads struct {
 	mu    sync.Mutex
-	most  int // bytes of all files; beyond it the sender with the most bytes loses its oldest pair
+	most  int // bytes of all files; beyond these or maxPairs the sender with the most loses its oldest pair
 	bytes int
 	pairs map[uploadKey]*upload
 }
@@ -41,6 +47,9 @@ func (u *upload) size() int { return len(u.inventory) + len(u.signature) }
 // pair is an inventory and its signature. ok is false for a name of another kind.
 func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	name := path.Base(file)
+	if len(name) > maxUploadName {
+		return key, false, false
+	}
 	name = strings.TrimSuffix(name, ".gz")
 	name, isSignature = strings.CutSuffix(name, ".sign")
 	name = strings.TrimSuffix(name, ".gz")
@@ -76,8 +85,12 @@ func (x *uploads) addFile(key uploadKey, isSignature bool, data []byte, now time
 	} else {
 		u.inventory = data
 	}
-	for x.bytes += u.size(); x.bytes > x.most; {
-		other, isOwn := x.largestLocked(key.from)
+	for x.bytes += u.size(); x.bytes > x.most || len(x.pairs) > maxPairs; {
+		weight := (*upload).size
+		if x.bytes <= x.most {
+			weight = func(*upload) int { return 1 }
+		}
+		other, isOwn := x.largestLocked(key.from, weight)
 		if isOwn {
 			x.deleteLocked(key)
 			return nil, nil, model.Errorf(model.Unavailable, "too many inventories wait for their signatures").WithHint("send it again")
@@ -90,17 +103,17 @@ func (x *uploads) addFile(key uploadKey, isSignature bool, data []byte, now time
 	return u.inventory, u.signature, nil
 }
 
-// largestLocked returns the oldest waiting inventory of the sender with the most bytes in waiting files. It
-// returns the sender's oldest inventory, and whether the sender is the given sender, which wins a tie. So no
-// sender fills the room of the others. The caller holds mu.
-func (x *uploads) largestLocked(own string) (oldest uploadKey, isOwn bool) {
-	bytes := map[string]int{}
+// largestLocked returns the oldest waiting inventory of the sender whose waiting files have the most weight. It
+// returns the sender's oldest inventory, and whether the sender is the given sender, which wins a tie. So no sender
+// fills the room of the others. The caller holds mu.
+func (x *uploads) largestLocked(own string, weight func(*upload) int) (oldest uploadKey, isOwn bool) {
+	weights := map[string]int{}
 	for key, u := range x.pairs {
-		bytes[key.from] += u.size()
+		weights[key.from] += weight(u)
 	}
 	largest := own
-	for from, n := range bytes {
-		if n > bytes[largest] {
+	for from, n := range weights {
+		if n > weights[largest] {
 			largest = from
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -128,7 +129,7 @@ func sampleInventory(cert string, made time.Time, packages ...string) []byte {
 <OPERATINGSYSTEM><ARCH>x86_64</ARCH><FULL_NAME>Debian GNU/Linux 12 (bookworm)</FULL_NAME><KERNEL_NAME>linux</KERNEL_NAME><KERNEL_VERSION>6.1.0</KERNEL_VERSION><NAME>Debian</NAME><TIMEZONE><NAME>UTC</NAME><OFFSET>+0000</OFFSET></TIMEZONE><VERSION>12</VERSION></OPERATINGSYSTEM>
 <PROCESSES><CMD>/usr/sbin/sshd -D -o Secret=yes</CMD><USER>root</USER></PROCESSES><PROCESSES><CMD>[kthreadd]</CMD><USER>root</USER></PROCESSES>
 <RUDDER><AGENT><AGENT_CERT>%s</AGENT_CERT><AGENT_NAME>cfengine-community</AGENT_NAME><POLICY_SERVER_UUID>root</POLICY_SERVER_UUID></AGENT>
-<CUSTOM_PROPERTIES>[{"rack":"b7"},{"owner":{"team":"web"}}]</CUSTOM_PROPERTIES><HOSTNAME>web1.example.com</HOSTNAME><UUID>%s</UUID></RUDDER>
+<CUSTOM_PROPERTIES>[{"rack":"b7"},{"owner":{"team": "web ops"},"asset":12345678901234567890}]</CUSTOM_PROPERTIES><HOSTNAME>web1.example.com</HOSTNAME><UUID>%s</UUID></RUDDER>
 <SOFTWARES><ARCH>amd64</ARCH><FROM>deb</FROM><NAME>rudder-agent</NAME><VERSION>8.1.0-debian12</VERSION></SOFTWARES>%s
 <STORAGES><DISKSIZE>21474</DISKSIZE><NAME>sda</NAME></STORAGES>
 </CONTENT><DEVICEID>web1</DEVICEID><QUERY>INVENTORY</QUERY></REQUEST>`, made.UTC().Format(time.DateTime), cert, testNode, more.String())
@@ -194,6 +195,21 @@ func TestInventoryHasTheMachine(t *testing.T) {
 	}
 }
 
+// TestHostNameOfAHookNamesTheNode reads an inventory with the host name of a hook, and expects the same name. The
+// inventory has the version of the agent in a field of its own.
+func TestHostNameOfAHookNamesTheNode(t *testing.T) {
+	data := bytes.Replace(sampleInventory(first().pem(), time.Now()), []byte(`"rack":"b7"`), []byte(`"rudder_override_hostname":"web9.example.com"`), 1)
+	data = bytes.Replace(data, []byte("<NAME>rudder-agent</NAME>"), []byte("<NAME>other</NAME>"), 1)
+	data = bytes.Replace(data, []byte("</HOSTNAME>"), []byte("</HOSTNAME><AGENT_VERSION>8.3.1</AGENT_VERSION>"), 1)
+	root, err := parseElements(data)
+	testenv.NoError(t, err)
+	m, err := readInventory(root)
+	testenv.NoError(t, err)
+	if m.name != "web9.example.com" || m.facts["hostname"] != "web9" || m.facts["agentVersion"] != "Rudder agent 8.3.1" {
+		t.Errorf("name %s, host name %s, version %s", m.name, m.facts["hostname"], m.facts["agentVersion"])
+	}
+}
+
 // TestOldInventoriesAreRefused expects inventories that are too old, or from the future, to be refused.
 func TestOldInventoriesAreRefused(t *testing.T) {
 	now := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
@@ -254,7 +270,15 @@ func TestUploadsArePairs(t *testing.T) {
 	offer("a", "z.ocs.sign", 5, "20 5")
 	offer("flood", "2.ocs.sign", 5, "50 5")
 	offer("flood", "1.ocs.sign", 5, "0 0")
-	for _, file := range []string{"", "web1", "web1.log.gz", ".ocs", ".sign"} {
+	// A sender of very many small files is refused, too, and others are not.
+	x = uploads{most: 100, pairs: map[uploadKey]*upload{}}
+	for i := range maxPairs {
+		x.pairs[uploadKey{"flood", strconv.Itoa(i)}] = &upload{until: now.Add(uploadTime)}
+	}
+	offer("flood", "x.ocs", 0, "too many inventories wait")
+	offer("a", "z.ocs", 20, "0 0")
+	offer("a", "z.ocs.sign", 5, "20 5")
+	for _, file := range []string{"", "web1", "web1.log.gz", ".ocs", ".sign", strings.Repeat("x", 300) + ".ocs"} {
 		if _, _, ok := keyOfUpload("a", file); ok {
 			t.Errorf("%q is an inventory", file)
 		}
@@ -341,19 +365,23 @@ func TestRunIsParsed(t *testing.T) {
 	log := reportLine("control", "rudder", "run", "0", "start", "c1", start, "Start execution") +
 		reportLine("result_success", "r1", "d1", "i1", "Package", "htop", start, "the package\n2026-01-02T03:04:05+00:00 is there") +
 		"2026-01-02T03:04:05+00:00    error: Method failed\n2026-01-02T03:04:05+00:00 which goes on\n" +
+		reportLine("result_error", "r1", "d1", "i2", "Command", "", start, "it failed:\n2026-01-02T03:04:05+00:00 error: no such host\n2026-01-02T03:04:05+00:00 R:unknown") +
 		"2026-01-02T03:04:05+00:00 R: @@T@@\n2026-01-02T03:04:05+00:00 R: [INFO] Executing\n" +
 		reportLine("log_info", "r1", "d1", "i1", "Package", "htop", start, "a note") +
 		reportLine("audit_noncompliant", "r1", "d1", "0", "None", "a\n2026-01-02T03:04:05+00:00 b", start, "no \xff") +
 		reportLine("control", "rudder", "run", "0", "end", "c1", start, "End execution")
 	r, err := parseRun([]byte(log))
 	testenv.NoError(t, err)
-	if r.node != testNode || r.config != "c1" || !r.fullRun || !r.ended || r.invalid != 1 || !r.start.Equal(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)) || len(r.reports) != 2 {
+	if r.node != testNode || r.config != "c1" || !r.fullRun || !r.ended || r.invalid != 1 || !r.start.Equal(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)) || len(r.reports) != 3 {
 		t.Fatalf("%+v", r)
 	}
 	if got := r.reports[0]; got.message != "the package\nis there" || got.id != "i1" || got.directive != "d1" || got.value != "htop" {
 		t.Errorf("%+v", got)
 	}
-	if got := r.reports[1]; got.value != "a\nb" || got.kind != "audit_noncompliant" || got.message != "no \uFFFD" {
+	if got := r.reports[1]; got.value != "None" || got.message != "it failed:\nerror: no such host" {
+		t.Errorf("%+v", got)
+	}
+	if got := r.reports[2]; got.value != "a\nb" || got.kind != "audit_noncompliant" || got.message != "no \uFFFD" {
 		t.Errorf("%+v", got)
 	}
 	if _, err := parseRun([]byte(log + strings.ReplaceAll(log, testNode, "other"))); err == nil || !strings.Contains(err.Error(), "two nodes") {

@@ -1,6 +1,7 @@
 package rudder
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"time"
@@ -32,8 +33,9 @@ const maxReports = 50_000
 // linePrefix is the time at the beginning of each line.
 var linePrefix = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) ?`)
 
-// logPrefix is the beginning of a line of the agent's own log behind its time. Such a line ends the report before it.
-var logPrefix = regexp.MustCompile(`^(?:rudder)? *(?:CRITICAL|error|warning|notice|info|verbose|debug):|^R: `)
+// logPrefix is the beginning of a line of the agent's own log behind its time. Such a line ends the report before it. The
+// agent pads the levels: a message may have a line that begins with a bare word such as error.
+var logPrefix = regexp.MustCompile(`^(?:rudder )?(?:CRITICAL|   error| warning|  notice|    info| verbose|   debug)|^R:`)
 
 // reportMark is the beginning of a report behind its time.
 const reportMark = "R: @@"
@@ -127,6 +129,6 @@ func parseReport(text string) (r componentReport, start time.Time, node string, 
 		return r, start, "", false
 	}
 	return componentReport{
-		technique: fields[0], kind: fields[1], rule: fields[2], directive: fields[3], id: fields[4], component: fields[5], value: fields[6], message: message,
+		technique: fields[0], kind: fields[1], rule: fields[2], directive: fields[3], id: fields[4], component: fields[5], value: cmp.Or(fields[6], "None"), message: message,
 	}, start, node, true
 }

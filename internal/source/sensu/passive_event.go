@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -177,8 +178,10 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 		return check, err
 	}
 	r := core.NewDeclared(model.SourceSensu, "Check", e.namespace, name, spec)
+	r.Metadata.Annotations = map[string]string{}
+	addEventMetadata(&r.Metadata, &rules)
 	if len(missing) > 0 {
-		r.Metadata.Annotations = map[string]string{missingAnnotation: strings.Join(missing, ", ")}
+		r.Metadata.Annotations[missingAnnotation] = strings.Join(missing, ", ")
 	}
 	by := intent.Actor{User: e.user.Name, Address: model.HostOf(e.Conn.NetConn().RemoteAddr().String()),
 		Message: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which is in no assignment"}
@@ -195,6 +198,23 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	}
 	s.cfg.Log.Info("created a passive check for an event of a Sensu agent", "check", name, "namespace", e.namespace, "node", e.Node.Name, "missing", missing)
 	return check, nil
+}
+
+// maxEventMetadata bounds the labels, and the annotations, that a created check takes from its event.
+const maxEventMetadata = 64
+
+// addEventMetadata adds the valid labels and annotations in an event's check to the check that the event creates.
+// Handlers read settings in annotations. It keeps the labels that the metadata has.
+func addEventMetadata(m *model.Metadata, rules *sensuwire.CheckRules) {
+	add := func(into, from map[string]string, valid func(key, value string) bool) {
+		for _, key := range slices.Sorted(maps.Keys(from)) {
+			if _, ok := into[key]; !ok && len(into) < maxEventMetadata && valid(key, from[key]) {
+				into[key] = from[key]
+			}
+		}
+	}
+	add(m.Labels, rules.Labels, func(key, value string) bool { return model.LabelError(key, value) == nil })
+	add(m.Annotations, rules.Annotations, func(key, value string) bool { return model.IsLabelName(key) && len(value) <= maxAnnotationBytes })
 }
 
 // newCheckSpec returns the spec for a new passive check, from the fields of an event. missing lists the handlers and

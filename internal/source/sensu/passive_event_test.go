@@ -84,6 +84,8 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	rules = protowire.AppendVarint(protowire.AppendTag(rules, 6, protowire.VarintType), 30)
 	rules = protowire.AppendVarint(protowire.AppendTag(rules, 18, protowire.VarintType), 90000)
 	rules = protowire.AppendBytes(protowire.AppendTag(rules, 32, protowire.BytesType), protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "alerts"))
+	pair := protowire.AppendString(protowire.AppendTag(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "team"), 2, protowire.BytesType), "a")
+	rules = protowire.AppendBytes(protowire.AppendTag(rules, 26, protowire.BytesType), protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), pair))
 	var all []*testAgent
 	for i := range 5 {
 		all = append(all, w.connectAgent(fmt.Sprint("web", i), false))
@@ -107,7 +109,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	}
 	r := w.created[0]
 	spec := r.Spec.(*model.CheckSpec)
-	if r.Metadata.Name != "nightly" || r.Metadata.Labels["source"] != "sensu-agent" || r.Metadata.Annotations["sensu-agent/not-carried"] != `handler "nobody"` {
+	if r.Metadata.Name != "nightly" || fmt.Sprint(r.Metadata.Labels) != "map[source:sensu-agent team:a]" || r.Metadata.Annotations["sensu-agent/not-carried"] != `handler "nobody"` {
 		t.Errorf("created %+v", r.Metadata)
 	}
 	if !spec.Passive || spec.TTL != model.Duration(25*time.Hour) || fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping) != "[alerts sensu-tofile] [cmdb] {60 30}" {
@@ -139,13 +141,13 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 5
 	a := w.connectAgent("web", true)
-	a.sendRaw("event", `{"entity":{"metadata":{"name":"web","namespace":"default"}},"check":{"metadata":{"name":"nightly","namespace":"default"},"output":"x","status":1,"ttl":60,
+	a.sendRaw("event", `{"entity":{"metadata":{"name":"web","namespace":"default"}},"check":{"metadata":{"name":"nightly","namespace":"default","labels":{"team":"a","source":"x","two words":"x"},"annotations":{"sensu.io/plugins/slack/config/channel":"#a","a:b":"x"}},"output":"x","status":1,"ttl":60,
 		"handlers":["cmdb"],"pipelines":[{"api_version":"core/v2","type":"Pipeline","name":"alerts"},{"name":"gone"}],"high_flap_threshold":20,"low_flap_threshold":10}}`)
 	w.wait("a result", func() bool { return len(w.resultLines()) == 1 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	spec := w.created[0].Spec.(*model.CheckSpec)
-	if fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping, spec.TTL, w.created[0].Metadata.Annotations) != `[alerts] [cmdb] {20 10} 1m map[sensu-agent/not-carried:pipeline "gone"]` {
+	if fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping, spec.TTL, w.created[0].Metadata.Annotations, w.created[0].Metadata.Labels) != `[alerts] [cmdb] {20 10} 1m map[sensu-agent/not-carried:pipeline "gone" sensu.io/plugins/slack/config/channel:#a] map[source:sensu-agent team:a]` {
 		t.Errorf("created %+v, %+v, %+v", spec, spec.Alert, w.created[0].Metadata)
 	}
 }

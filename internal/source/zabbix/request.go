@@ -10,7 +10,7 @@ import (
 // request is the decoded request of a Zabbix sender or agent. Fields that this server does not use are left out.
 type request struct {
 	Request string `json:"request"`
-	Data    []row  `json:"data"`
+	Data    rows   `json:"data"`
 
 	// Of agents.
 	Host          string `json:"host"`
@@ -33,6 +33,33 @@ type row struct {
 	ID     uint64 `json:"id"`     // number of the value in this run of the program
 	ItemID uint64 `json:"itemid"` // in place of a key
 	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
+}
+
+// maxRows bounds the values of one request. The buffer of an agent has at most 65,535.
+const maxRows = 100_000
+
+// rows are the values of a request. A short text may stand for many, so that decoding limits their number.
+type rows []row
+
+// UnmarshalJSON decodes a list of values, one after the other.
+func (r *rows) UnmarshalJSON(data []byte) error {
+	if *r = nil; string(data) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if token, err := d.Token(); err != nil || token != json.Delim('[') {
+		return model.Errorf(model.Invalid, "the values of the request are no list")
+	}
+	for d.More() {
+		if len(*r) == maxRows {
+			return model.Errorf(model.TooLarge, "the request has more than %d values", maxRows)
+		}
+		*r = append(*r, row{})
+		if err := d.Decode(&(*r)[len(*r)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // valueText is the value of an item as text, from a JSON string or number. Senders write it as a JSON string, but

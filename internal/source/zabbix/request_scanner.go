@@ -57,6 +57,10 @@ func (s *requestScanner) readRows() []row {
 		return rows
 	}
 	for !s.failed {
+		if len(rows) == maxRows { // the other decoder refuses the request
+			s.failed = true
+			break
+		}
 		rows = append(rows, row{})
 		r := &rows[len(rows)-1]
 		s.readObject(func(name string) {

@@ -460,6 +460,9 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		{`{"request":"proxy config"}`, `does not answer the request \"proxy config\"`},
 		{`{"request":`, "cannot parse the request"},
 		{`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":true}]}`, "neither a string nor a number"},
+		{`{"request":"sender data","data":{}}`, "no list"},
+		{`{"request":"sender data","data":[` + strings.Repeat("{},", maxRows) + `{}]}`, "more than 100000 values"},
+		{`{"request":"sender data","data":[` + strings.Repeat(`{"id":1},`, maxRows) + `{"id":1}]}`, "more than 100000 values"},
 	} {
 		if answer := newTestServer(t).sendRequest(t, appendFrame(nil, 1, []byte(c.payload))); !strings.Contains(answer, `"failed"`) || !strings.Contains(answer, c.want) {
 			t.Errorf("%s: %s", c.payload, answer)

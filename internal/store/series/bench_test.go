@@ -90,7 +90,7 @@ func BenchmarkQuery(b *testing.B) {
 		}
 	}
 	for p := range model.Partitions {
-		store.Encode(model.Partition(p), nil)
+		store.WriteChunks(model.Partition(p))
 		if err := store.Sync(model.Partition(p)); err != nil {
 			b.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func BenchmarkBlock(b *testing.B) {
 				store.Append(p, &refs[n], l, first*1e6+int64(tick)*1e9, float64((n*7919+tick*104729)%10_000)/100)
 			}
 			for p := tick % cycle; p < model.Partitions; p += cycle {
-				store.Encode(model.Partition(p), nil)
+				store.WriteChunks(model.Partition(p))
 				if err := store.Sync(model.Partition(p)); err != nil {
 					b.Fatal(err)
 				}

@@ -102,8 +102,7 @@ func (d *slowDisk) Remove(path string) error {
 	return d.OS.Remove(path)
 }
 
-// TestSlowDisk writes and deletes files on a slow disk, and expects queries and new values to work meanwhile. The
-// shard's mutex of the partition is not part of it.
+// TestSlowDisk writes and deletes files on a slow disk, and expects queries and new values to work meanwhile.
 func TestSlowDisk(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -134,7 +133,7 @@ func TestSlowDisk(t *testing.T) {
 		<-slowDone
 	}
 	points = append(points, appendValues(t, s, &ref, 300, 600)...)
-	during(func() { s.Encode(0, nil) }, func() {
+	during(func() { s.WriteChunks(0) }, func() {
 		expectValues(t, s, points...)
 		appendValues(t, s, &ref, 600, 900)
 	})

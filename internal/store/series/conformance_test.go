@@ -339,6 +339,16 @@ func TestConformRandom(t *testing.T) {
 				both[0].Store = restart(t, both[0].Store, func() Store { return open["head"](t, dir, o) })
 				both[0].refs = make([]Series, len(names))
 				both[1].Store = open["memory"](t, dir, o)
+			case 4, 5: // a snapshot may follow
+				both[0].WriteChunks(0)
+			case 6: // from a snapshot with the full chunks since the last write
+				body := both[0].Encode(0, nil)
+				testenv.NoError(t, both[0].Sync(0))
+				testenv.NoError(t, both[0].Close())
+				both[0].Store = open["head"](t, dir, o)
+				restore(t, both[0].Store, body)
+				both[0].refs = make([]Series, len(names))
+				both[1].Store = open["memory"](t, dir, o)
 			case 3: // it syncs many files
 				maintain(t, both[0].Store)
 			}

@@ -6,7 +6,8 @@
 //
 // A series in the head has one open chunk of at most 120 values. Full chunks are written to a file for each range of time
 // (two hours), in which each record names the one before it of the same series; in memory is only the last one's offset.
-// Encode writes full chunks to the file; the snapshot counts when Sync has synced the file. Until then they stay in memory.
+// WriteChunks writes full chunks to the file, while values arrive. Encode adds the others to the snapshot, which counts when Sync has
+// synced the file. Until then all of them stay in memory.
 //
 // When a range has ended and half a range has passed, Run writes it to a block and deletes its file. A value for a range that has
 // a block, or one older than the newest of its series, is a late value: a sorted list in memory, which the same snapshot has,

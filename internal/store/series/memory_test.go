@@ -40,6 +40,9 @@ func openMemoryStore(disk *memoryStoreValues, o Options) *memoryStore {
 	return &memoryStore{options: o, disk: disk}
 }
 
+// WriteChunks does nothing, because the memory store writes no files.
+func (m *memoryStore) WriteChunks(model.Partition) {}
+
 // Encode appends no bytes, because memoryStoreValues keeps the values.
 func (m *memoryStore) Encode(model.Partition, []byte) []byte { return nil }
 

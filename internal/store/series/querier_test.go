@@ -65,7 +65,7 @@ func TestQueriesEqualPrometheus(t *testing.T) {
 					}
 				case 2:
 					if i%7 == 0 {
-						s.Encode(0, nil)
+						s.WriteChunks(0)
 						testenv.NoError(t, s.Sync(0))
 					}
 				}

@@ -389,9 +389,10 @@ func (of *headSeries) newestOffset(file *rangeFile, full []fullChunk) (offset in
 // written.
 const maxUnwritten = 4 << 20
 
-// writeChunks writes the full chunks of a partition that are not on disk yet to chunk files. It takes the partition's mutex
+// WriteChunks writes the full chunks of a partition that are not on disk yet to chunk files. It takes the partition's mutex
 // for moments only. Chunks that it cannot write stay in memory.
-func (s *db) writeChunks(p *headPartition) {
+func (s *db) WriteChunks(id model.Partition) {
+	p := &s.partitions[id]
 	var fault error
 	for _, file := range p.unwrittenFiles() {
 		first := int64(math.MaxInt64)

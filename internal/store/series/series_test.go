@@ -46,6 +46,7 @@ func add(t *testing.T, s Store, ref *Series, l labels.Labels, ns int64, v float6
 // snapshot returns a snapshot of partition 0, after a sync of the snapshot's files.
 func snapshot(t *testing.T, s Store) []byte {
 	t.Helper()
+	s.WriteChunks(0)
 	body := s.Encode(0, nil)
 	testenv.NoError(t, s.Sync(0))
 	return body
@@ -150,7 +151,7 @@ func TestReplayAfterKillStoresValuesOnce(t *testing.T) {
 					maintain(t, s)
 				}
 			}
-			s.Encode(0, nil) // the next snapshot, which the kill interrupts
+			s.WriteChunks(0) // for the next snapshot, which the kill interrupts
 			killed := t.TempDir()
 			testenv.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
 			testenv.NoError(t, s.Close())
@@ -296,8 +297,8 @@ func TestFailedSyncRewritesChunks(t *testing.T) {
 	for i := range 200 {
 		s.Append(1, &other, func() labels.Labels { return Labels("b", "web-2", "default", "linux") }, start*1e6+int64(i)*1e9, 1)
 	}
-	s.Encode(0, nil)
-	s.Encode(1, nil)
+	s.WriteChunks(0)
+	s.WriteChunks(1)
 	fs.Fail(faultfs.Sync, syscall.EIO)
 	if err := s.Sync(0); !errors.Is(err, syscall.EIO) {
 		t.Errorf("error %v", err)
@@ -316,7 +317,7 @@ func TestFailedSyncRewritesChunks(t *testing.T) {
 	testenv.NoError(t, err)
 	testenv.NoError(t, file.Close())
 	body := snapshot(t, s)
-	s.Encode(1, nil)
+	s.WriteChunks(1)
 	testenv.NoError(t, s.Sync(1))
 	testenv.NoError(t, s.Close())
 	s = open(t, dir, o)
@@ -468,7 +469,7 @@ func TestQueriesDuringWrites(t *testing.T) {
 		for i := range 2500 {
 			appendValues(t, s, &ref, i, i+1)
 			if appended.Add(1); i%100 == 0 {
-				if s.Encode(0, nil); s.Sync(0) != nil {
+				if s.WriteChunks(0); s.Sync(0) != nil {
 					t.Error("no sync")
 				}
 			}
@@ -548,6 +549,7 @@ func TestHeadGolden(t *testing.T) {
 	fs.Fail(faultfs.Write, syscall.ENOSPC)
 	appendValues(t, s, &ref, 300, 400)
 	add(t, s, &ref, load, 5e8, 1)
+	s.WriteChunks(0)
 	testenv.Golden(t, "testdata/head.golden", s.Encode(0, nil))
 }
 

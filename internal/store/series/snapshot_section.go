@@ -20,10 +20,9 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// Encode appends the recent values of a partition to a snapshot.
+// Encode appends the recent values of a partition to a snapshot. It contains the full chunks that no file has.
 func (s *db) Encode(id model.Partition, b []byte) []byte {
 	p := &s.partitions[id]
-	s.writeChunks(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var files []*rangeFile

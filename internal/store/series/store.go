@@ -26,7 +26,8 @@ const (
 	LabelCheck     = "check" // of numbers in results of a check
 )
 
-// Store is a store of numeric time series. One goroutine at a time appends to a partition, encodes or decodes it.
+// Store is a store of numeric time series. One goroutine at a time appends to a partition, encodes or decodes it. One
+// writes its files, also while another one appends.
 type Store interface {
 	storage.Queryable
 
@@ -36,7 +37,10 @@ type Store interface {
 	// Insert adds a value at a time in Unix ms to a series of a partition, bit by bit. A second value of the series at that time
 	// is left out and counted. s caches the series between calls with the same labels, which stay the caller's.
 	Insert(p model.Partition, s *Series, l labels.Labels, ms int64, value float64) Outcome
-	// Encode appends the head of a partition to a snapshot, which counts when Sync has returned without an error.
+	// WriteChunks writes the full chunks of a partition to files. Snapshots that follow name them by their offsets.
+	WriteChunks(p model.Partition)
+	// Encode appends the head of a partition to a snapshot, with the full chunks that no file has. It waits for no disk. The
+	// snapshot counts when Sync has returned without an error.
 	Encode(p model.Partition, dst []byte) []byte
 	// Decode fills the empty head of a partition from a snapshot.
 	Decode(p model.Partition, d Decoder)

@@ -32,11 +32,14 @@ type PeriodicSaver struct {
 	Gates []Gate
 	// Saved is called after each full cycle, which may have moved Store.ReplayStart. May be nil.
 	Saved  func()
-	Period time.Duration // of a full cycle; default 60s
+	Period time.Duration // of a full cycle while a start has little to replay; default 10 min
+	// ReplaySize returns the bytes of the journal that a start has to replay. More bytes shorten a cycle, down
+	// to busyCycle. nil: cycles always take their period.
+	ReplaySize func() int64
 	// Times returns the journal's times now. nil: the snapshots have none.
 	Times func() journal.Times
-	// Pressure returns how full the journal is, from 0 to 1: above one half, cycles take less than
-	// their period. nil: cycles always take their period.
+	// Pressure returns how full the journal is, from 0 to 1. Above one half, cycles are shorter, down to
+	// shortestCycle. nil: a full journal does not shorten cycles.
 	Pressure func() float64
 	Logger   *slog.Logger
 	Queues   *queue.Registry // lists the snapshots that wait for reactions as a queue; nil: not listed
@@ -63,17 +66,32 @@ const (
 	shortestCycle = time.Second
 )
 
+// A snapshot saves a start the replay of the journal before it. While few bytes wait for a replay, snapshots save
+// little: a cycle takes its period. From maxQuietReplay bytes on, a cycle takes at most busyCycle.
+const (
+	defaultPeriod  = 10 * time.Minute
+	busyCycle      = time.Minute
+	maxQuietReplay = 16 << 20 // bytes, which a start replays in a fraction of a second
+)
+
 // saveInterval returns the time between the snapshots of two successive partitions.
 func (c *PeriodicSaver) saveInterval() time.Duration {
 	period := c.Period
 	if period <= 0 {
-		period = time.Minute
+		period = defaultPeriod
 	}
-	if c.Pressure != nil && period > shortestCycle {
-		hurry := min(max(0, c.Pressure()-shortenFrom)/(shortenMost-shortenFrom), 1)
-		period -= time.Duration(hurry * float64(period-shortestCycle))
+	if c.ReplaySize != nil {
+		period = shorten(period, busyCycle, float64(c.ReplaySize())/maxQuietReplay)
+	}
+	if c.Pressure != nil {
+		period = shorten(period, shortestCycle, (c.Pressure()-shortenFrom)/(shortenMost-shortenFrom))
 	}
 	return period / model.Partitions
+}
+
+// shorten returns a period that a share between 0 and 1 shortens to a least value, in proportion.
+func shorten(period, least time.Duration, share float64) time.Duration {
+	return period - time.Duration(min(max(0, share), 1)*float64(max(0, period-least)))
 }
 
 // maxPending limits the snapshots on disk that wait for recorded effects. It is lower than the number of partitions.
@@ -81,7 +99,7 @@ const maxPending = model.Partitions / 2
 
 // Run saves the state of one partition after the other as snapshot files, until ctx ends. If a partition cannot be
 // saved, its last snapshots stay and the next cycle tries again. Run does not wait for reactions that are behind: a
-// cycle takes its period, or less under Pressure.
+// cycle takes its period, or less by ReplaySize and Pressure.
 func (c *PeriodicSaver) Run(ctx context.Context) error {
 	every := c.saveInterval()
 	ticker := time.NewTicker(every)
@@ -226,7 +244,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		bytes:    counter("written_bytes_total", "Bytes of snapshots written."),
 		encode: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "muster", Subsystem: "snapshot", Name: "encode_seconds",
-			Help: "Duration of a partition's lock during encoding.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
+			Help: "Duration of the encoding of a partition, with the write of its full chunks.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
 		}),
 	}
 	if r != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -360,6 +361,57 @@ func TestPeriodicSaverWaitsForEffects(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
+	})
+}
+
+// A cycle takes its whole period while a start has little to replay. A busy server takes a minute, a server with
+// a full journal a second. A shorter setting stays in force.
+func TestCycleLengthFollowsReplayAndPressure(t *testing.T) {
+	for _, c := range []struct {
+		period   time.Duration
+		replay   int64
+		pressure float64
+		want     time.Duration
+	}{
+		{0, 0, 0, 10 * time.Minute},
+		{10 * time.Minute, maxQuietReplay / 3, 0.5, 7 * time.Minute},
+		{10 * time.Minute, maxQuietReplay, 0, time.Minute},
+		{10 * time.Minute, 100 * maxQuietReplay, 0, time.Minute},
+		{10 * time.Minute, 0, 0.8, time.Second},
+		{10 * time.Minute, maxQuietReplay, 0.625, 30500 * time.Millisecond},
+		{2 * time.Second, 100 * maxQuietReplay, 0, 2 * time.Second},
+		{100 * time.Millisecond, 100 * maxQuietReplay, 1, 100 * time.Millisecond},
+	} {
+		saver := &PeriodicSaver{Period: c.period, ReplaySize: func() int64 { return c.replay }, Pressure: func() float64 { return c.pressure }}
+		if got := (saver.saveInterval() * model.Partitions).Round(time.Millisecond); got != c.want {
+			t.Errorf("period %s, %d bytes to replay, journal %.0f %% full: a cycle takes %s, want %s", c.period, c.replay, 100*c.pressure, got, c.want)
+		}
+	}
+}
+
+// A server that becomes busy within a cycle saves the remaining partitions at the shorter intervals.
+func TestCycleShortensWhenServerBecomesBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := memfs.New()
+		var replay atomic.Int64
+		saver := &PeriodicSaver{Store: open(t, fs, 0), View: &fakeStateSource{}, Period: 10 * time.Minute, ReplaySize: replay.Load}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- saver.Run(ctx) }()
+		saved := func(after time.Duration) int {
+			time.Sleep(after)
+			synctest.Wait()
+			return len(strings.Fields(fileNames(t, fs)))
+		}
+		if got := saved(time.Minute); got != 25 {
+			t.Errorf("a quiet server has saved %d partitions after a minute, want 25", got)
+		}
+		replay.Store(maxQuietReplay)
+		if got := saved(time.Minute); got < 250 {
+			t.Errorf("a busy server has saved %d partitions after another minute, want all but a few", got)
+		}
+		cancel()
+		testenv.NoError(t, <-done)
 	})
 }
 
