@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -130,4 +131,50 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	harness.Run(t, s.Env(), "why", "db2/motd").Expect(0, "directive motd is overridden on this node: directive other of the same technique runs, for its priority is 1, before 5")
 	harness.Run(t, s.Env(), "describe", "directive", "motd").Expect(0, "holds 1 node; directive other overrides it on 1 node")
 	harness.Run(t, s.Env(), "get", "compliance", "db2/nothing").Expect(3, "directive nothing is not assigned to node db2")
+}
+
+// TestOneShotDirectiveRunsOncePerNode declares a one-shot directive, and expects one run in spite of restarts. A node whose time was over shows as no report, and muster run runs the
+// directive again. A directive with an interval runs on request, too.
+func TestOneShotDirectiveRunsOncePerNode(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	file := filepath.Join(t.TempDir(), "runs")
+	agent := s.NewAgent("db1", "--policy-enforce")
+	agent.Start()
+	s.Apply(`
+{kind: Technique, metadata: {name: count}, spec: {multiInstance: true, parameters: [{name: line}], methods: [{component: count, command: {apply: "echo {{ .params.line }} >>` + file + `"}}]}}
+---
+{kind: Directive, metadata: {name: migrate}, spec: {technique: count, mode: enforce, parameters: {line: migrate}, oneShot: {}}}
+---
+{kind: Directive, metadata: {name: missed}, spec: {technique: count, mode: enforce, parameters: {line: missed}, oneShot: {from: 2026-01-01T00:00:00Z, until: 2026-01-02T00:00:00Z}}}
+---
+{kind: Directive, metadata: {name: weekly}, spec: {technique: count, mode: enforce, parameters: {line: weekly}, cron: "0 3 29 2 *"}}
+---
+{kind: Policy, metadata: {name: all}, spec: {directives: [migrate, missed, weekly], targets: {groups: [all]}}}
+`)
+	expect := func(want string) {
+		t.Helper()
+		if data, err := os.ReadFile(file); err != nil || strings.Join(strings.Fields(string(data)), " ") != want {
+			t.Fatalf("runs %q, %v; want %q", data, err, want)
+		}
+	}
+	s.AwaitOutput("get compliance db1/migrate", "enforce", "100.00 %", "repaired")
+	s.AwaitOutput("describe compliance db1/missed", "pending", "ended before its last change")
+	harness.Run(t, s.Env(), "describe", "directive", "missed").Expect(0, "once from 2026-01-01T00:00:00Z until 2026-01-02T00:00:00Z")
+	agent.Stop()
+	agent.Start()
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	awaitConnected(t, s, 1)
+	s.AwaitOutput("get compliance db1/migrate", "enforce", "100.00 %", "repaired")
+	expect("migrate")
+
+	harness.Run(t, s.Env(), "run", "--directive", "weekly").Expect(0, "db1", "1 of 1 component compliant", "count: repaired")
+	s.AwaitOutput("get compliance db1/weekly", "enforce", "100.00 %", "repaired")
+	harness.Run(t, s.Env(), "run", "--directive", "migrate", "--on", "db1").Expect(0, "count: repaired")
+	expect("migrate weekly migrate")
+	harness.Run(t, s.Env(), "run", "--directive", "unknown", "--on", "db1").Expect(model.NotFound.Exit(), "unknown")
+	harness.Run(t, s.Env(), "run", "--directive", "migrate", "disk").Expect(model.Invalid.Exit(), "--directive excludes a check")
 }

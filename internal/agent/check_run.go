@@ -34,7 +34,7 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	result := c.runProbeOrCommand(ctx, x, stream, keep)
 	extra := c.encodeExtraFields(ctx, x, &result, keep)
 	if x.proxyNode == 0 {
-		c.agent.requests.finishRunsOfCheck(x.definition.Unit, result)
+		c.agent.requests.finishRunsOfUnit(x.definition.Unit, result)
 	}
 	if ctx.Err() != nil {
 		return // the agent stops: the run was cut short and has no result

@@ -71,3 +71,21 @@ func signAssignment(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment
 	a.Signature = ed25519.Sign(key, wire.SignedBytes(id.Node, a.Generation, a.Hash))
 	return a
 }
+
+// FuzzOneShots decodes random files of one-shot runs, and repeats the reports of the decoded runs without a panic.
+func FuzzOneShots(f *testing.F) {
+	f.Add([]byte(`{"7":{"work":"AAAA","changes":true,"startedAt":"2026-12-24T02:00:00Z","report":"CAE="}}`))
+	f.Add([]byte("null"))
+	c := &model.DirectiveDefinition{Components: []model.Component{{Name: "a"}}}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		runs, err := decodeOneShots(data)
+		if err == nil && runs == nil {
+			t.Fatal("no runs without an error")
+		}
+		for _, run := range runs {
+			if report := repeatedReport(c, run.Report, func(string) bool { return true }); report.Components != 1 {
+				t.Fatalf("report %+v", report)
+			}
+		}
+	})
+}

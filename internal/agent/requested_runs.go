@@ -44,8 +44,8 @@ type requestedRuns struct {
 // guards the run.
 type requestedRun struct {
 	id             uint64
-	check          model.CheckID           // zero: the run is a command
-	cancel         context.CancelCauseFunc // cancels a command; nil for a check
+	unit           model.UnitID            // check or directive; zero: the run is a command
+	cancel         context.CancelCauseFunc // cancels a command; nil for a check or directive
 	outputLeft     int                     // bytes of output that are still accepted
 	cutBytes       uint64                  // bytes of output beyond the limit
 	unsent         []byte                  // unsent output
@@ -75,6 +75,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		return
 	}
 	check, own, assigned := k.agent.checks.findCheck(r.Definition)
+	directive := k.agent.directives.unitOf(r.Definition)
 	x := &requestedRun{id: r.ID, outputLeft: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,12 +98,15 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		ctx, x.cancel = context.WithCancelCause(k.ctx)
 		k.commands++
 		k.running.Go(func() { k.runCommand(ctx, x, r) })
+	case directive != 0:
+		x.unit = directive
+		k.agent.directives.scheduler.RunNow(schedule.Key{Check: directive})
 	case assigned && !own:
 		refusal = "a proxy check runs only by its own schedule, for each proxy node"
 	case !assigned:
-		refusal = "the node does not run this check, or its agent does not have the last change yet"
+		refusal = "the node does not run this check or directive, or its agent does not have the last change yet"
 	default:
-		x.check = check
+		x.unit = check
 		k.agent.checks.scheduler.RunNow(schedule.Key{Check: check})
 	}
 	if refusal != "" {
@@ -126,10 +130,10 @@ func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire
 	k.finishRun(x, result)
 }
 
-// runsOfCheckLocked returns the unfinished requests for a run of a check. The caller must hold the lock.
-func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requestedRun) {
+// runsOfUnitLocked returns the unfinished requests for a run of a check or directive. The caller must hold the lock.
+func (k *requestedRuns) runsOfUnitLocked(unit model.UnitID) (list []*requestedRun) {
 	for _, x := range k.runsByID {
-		if x.check == check && x.endMessage == nil {
+		if x.unit == unit && x.endMessage == nil {
 			list = append(list, x)
 		}
 	}
@@ -141,7 +145,7 @@ func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requeste
 func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	list := k.runsOfCheckLocked(check)
+	list := k.runsOfUnitLocked(check)
 	if list == nil {
 		return nil
 	}
@@ -152,10 +156,17 @@ func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	}
 }
 
-// finishRunsOfCheck ends all requests for a run of a check with the result of the run.
-func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result) {
+// awaitsRun reports whether somebody has requested a run of a check or directive that has not ended.
+func (k *requestedRuns) awaitsRun(unit model.UnitID) bool {
 	k.mu.Lock()
-	list := k.runsOfCheckLocked(check)
+	defer k.mu.Unlock()
+	return len(k.runsOfUnitLocked(unit)) > 0
+}
+
+// finishRunsOfUnit ends all requests for a run of a check or directive with the result of the run.
+func (k *requestedRuns) finishRunsOfUnit(unit model.UnitID, result run.Result) {
+	k.mu.Lock()
+	list := k.runsOfUnitLocked(unit)
 	k.mu.Unlock()
 	for _, x := range list {
 		k.finishRun(x, result)

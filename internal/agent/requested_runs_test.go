@@ -232,13 +232,13 @@ func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	k := &a.requests
 	for id := uint64(1); id <= 2; id++ {
-		k.runsByID[id] = &requestedRun{id: id, check: 7, outputLeft: 100}
+		k.runsByID[id] = &requestedRun{id: id, unit: 7, outputLeft: 100}
 	}
 	hear := k.outputReceiver(7)
-	k.runsByID[3] = &requestedRun{id: 3, check: 7, outputLeft: 100}
+	k.runsByID[3] = &requestedRun{id: 3, unit: 7, outputLeft: 100}
 	hear([]byte("half"))
 	k.handleRequest(&wire.Run{ID: 2, Cancel: true})
-	k.finishRunsOfCheck(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
+	k.finishRunsOfUnit(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
 	got := collectOutputs(t, a, 2)
 	if string(got[1].Output) != "half\ntimed out" || string(got[3].Output) != "timed out\nhalf" || got[1].Status != model.Warning {
 		t.Errorf("%+v", got)

@@ -139,6 +139,9 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a.units.resumeChecks()
 	a.inventories.sessionStarted(w)
 	a.directives.reported.removeAll()
+	if a.directives.oneShots.forgetReports() {
+		a.units.reapply(model.DefinitionDirective)
+	}
 	now := savedSession{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), ConfiguredServers: a.cfg.Servers}
 	if now.Incarnation != a.lastSession.Incarnation || !slices.Equal(now.Servers, a.lastSession.Servers) || !slices.Equal(now.ConfiguredServers, a.lastSession.ConfiguredServers) {
 		if !slices.Equal(now.Servers, a.lastSession.Servers) {

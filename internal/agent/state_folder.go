@@ -22,6 +22,7 @@ const (
 	lockFile       = "lock"
 	assignmentFile = "assignment" // frames of wire.Assignment, with its signature
 	sessionFile    = "session.json"
+	oneShotFile    = "oneshots.json" // runs of one-shot directives
 	spoolFolder    = "spool"
 )
 
@@ -143,7 +144,7 @@ func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error
 		id = nil // a damaged identity is removed, too
 	}
 	var names []string
-	for _, name := range []string{spoolFolder, assignmentFile, sessionFile, pki.JoiningFile, pki.IdentityFile} {
+	for _, name := range []string{spoolFolder, assignmentFile, sessionFile, oneShotFile, pki.JoiningFile, pki.IdentityFile} {
 		if _, err := os.Lstat(filepath.Join(stateDir, name)); err == nil {
 			names = append(names, name)
 		}

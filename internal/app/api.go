@@ -68,8 +68,8 @@ func (s *Server) openAPI(context.Context) error {
 		Stores: stores,
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, StepDebt: s.stepTurns.Excess, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
-			Stream: streamProgress(s.streams), Judgement: s.directory.CheckDefinition, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
-				return directory.AssignedCheck(s.directory, node, check)
+			Stream: streamProgress(s.streams), Judgement: s.directory.CheckDefinition, Assigned: func(node model.NodeID, unit model.UnitID) *model.Definition {
+				return directory.AssignedDefinition(s.directory, node, unit)
 			},
 		},
 		Access:     s.access,

@@ -31,11 +31,11 @@ type runFlags struct {
 	oneOutput        bool
 }
 
-// runCommand makes the command muster run, which runs a check or a command on many nodes now.
+// runCommand makes the command muster run, which runs a check, directive or command on many nodes now.
 func runCommand(s *commandLine) *cobra.Command {
 	f := &runFlags{}
 	return s.buildCommand(command{
-		use: "run [CHECK]", short: "Run a check or a command now, on many nodes at once",
+		use: "run [CHECK]", short: "Run a check, directive or command now, on many nodes at once",
 		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(s.completeNames(kind.Check().KindInfo)), flags: f.registerFlags, check: f.buildRequest,
 		run: func(c *commandCall) error {
 			if err := f.findNames(c); err != nil {
@@ -62,9 +62,10 @@ func runCommand(s *commandLine) *cobra.Command {
 // registerFlags adds the flags of muster run.
 func (f *runFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.command, "command", "", "command line for the shell of the nodes, run as the agent's user")
+	flags.StringVar(&f.Directive, "directive", "", "directive to run, in its mode on each node")
 	flags.StringArrayVar(&f.on, "on", nil, targetsHelp)
 	flags.StringArrayVar(&f.except, "except", nil, "nodes to leave out, in the format of --on")
-	flags.StringVar(&f.timeout, "timeout", "0", "timeout of a command (0: 30s), or of the wait for a check (0: the timeout of the check)")
+	flags.StringVar(&f.timeout, "timeout", "0", "timeout of a command (0: 30s), or of the wait for a check or directive (0: its timeout)")
 	flags.IntVar(&f.Parallel, "parallel", 50, "number of nodes that run at once")
 	flags.IntVar(&f.MaxOutput, "max-output", model.DefaultOutputBytes, "maximum bytes of output per node")
 	flags.BoolVar(&f.oneOutput, "together", false, "show equal outputs once, at the end")
@@ -83,8 +84,10 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	}
 	isCommand := c.cmd.Flags().Changed("command")
 	switch {
-	case len(c.args) == 0 && !isCommand:
-		return model.Errorf(model.Invalid, "a check or --command is missing").WithHint("a check: muster run CHECK --on NODE. A command: muster run --command LINE --on NODE")
+	case f.Directive != "" && (isCommand || len(c.args) > 0):
+		return model.Errorf(model.Invalid, "--directive excludes a check and --command").WithHint("muster run --directive %s --on NODE", f.Directive)
+	case len(c.args) == 0 && !isCommand && f.Directive == "":
+		return model.Errorf(model.Invalid, "a check, --directive or --command is missing").WithHint("a check: muster run CHECK --on NODE. A directive: muster run --directive NAME --on NODE. A command: muster run --command LINE --on NODE")
 	case len(c.args) > 0 && isCommand:
 		return model.Errorf(model.Invalid, "the check %s and --command exclude each other", c.args[0]).WithHint("quote a command with spaces: muster run --command 'df /var' --on NODE")
 	case isCommand && f.Targets == nil:
@@ -93,7 +96,7 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 		return model.Errorf(model.Invalid, "--except is valid only together with --on").WithHint("--on all, or: --on %s", targetsHelp)
 	case isCommand:
 		f.Command = &model.Command{Shell: f.command}
-	default:
+	case f.Directive == "":
 		f.Check = c.args[0]
 	}
 	if except != nil {
@@ -107,7 +110,7 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	return nil
 }
 
-// findNames finds the named check, nodes and groups, and the namespace for the run. The run gets that namespace, or
+// findNames finds the named check or directive, nodes and groups, and the namespace for the run. The run gets that namespace, or
 // "shared" for several.
 func (f *runFlags) findNames(c *commandCall) error {
 	type ref struct {
@@ -118,6 +121,9 @@ func (f *runFlags) findNames(c *commandCall) error {
 	namespaces, conditions := map[string]bool{}, false
 	if f.Check != "" {
 		refs = append(refs, ref{kind.Check().KindInfo, &f.Check})
+	}
+	if f.Directive != "" {
+		refs = append(refs, ref{kind.Directive().KindInfo, &f.Directive})
 	}
 	for t := f.Targets; t != nil; t = t.Except {
 		for i := range t.Nodes {

@@ -39,12 +39,12 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// AssignedCheck returns the compiled definition of a check from the assignment of a node. It is nil if the node does
-// not run the check.
-func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.CheckDefinition {
+// AssignedDefinition returns the compiled definition of a check or directive from the assignment of a node. It is nil
+// if the node does not run the check or directive.
+func AssignedDefinition(d *Directory, node model.NodeID, unit model.UnitID) *model.Definition {
 	if a := d.AssignmentOf(node); a != nil {
-		if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {
-			return a.Definitions[i].AsCheck()
+		if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == unit }); i >= 0 {
+			return a.Definitions[i]
 		}
 	}
 	return nil

@@ -149,6 +149,19 @@ spec:
 
 // directiveScheduleText says when or how often a directive runs.
 func directiveScheduleText(s *model.DirectiveSpec) string {
+	if s.OneShot != nil {
+		text := "once"
+		if !s.OneShot.From.IsZero() {
+			text += " from " + s.OneShot.From.Format(time.RFC3339)
+		}
+		if !s.OneShot.Until.IsZero() {
+			text += " until " + s.OneShot.Until.Format(time.RFC3339)
+		}
+		if s.Splay > 0 {
+			text += ", spread over " + s.Splay.String()
+		}
+		return text
+	}
 	if s.Cron == "" {
 		text := "every " + cmp.Or(s.Interval, model.Duration(model.DefaultPolicyInterval)).String()
 		if s.Heartbeat > 0 {
@@ -565,6 +578,7 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 		v.FlawIf(s.Mode+s.Trusted != "", "spec.mode", "leave mode and trusted out", "Rudder decides in which mode its agents run the directive")
 		v.FlawIf(s.Heartbeat != 0, "spec.heartbeat", "leave it out, and set rudderReports of the Namespace", "Rudder decides which runs its agents report")
 		v.FlawIf(s.Rollout != nil, "spec.rollout", "leave it out", "Rudder decides when its agents get a change")
+		v.FlawIf(s.OneShot != nil, "spec.oneShot", "leave it out", "Rudder decides when its agents run the directive")
 	}
 	v.requireOneOf("spec.mode", s.Mode, model.ModeAudit, model.ModeEnforce)
 	v.requireOneOf("spec.trusted", s.Trusted, model.TrustedFacts)
@@ -573,7 +587,8 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.InRange("spec.interval", s.Interval, minPolicyInterval, maxInterval)
 	v.FlawIf(s.Interval != 0 && s.Cron != "", "spec.cron", "keep one of these fields", "interval and cron exclude each other")
 	v.validateCron(s.Cron, s.TimeZone)
-	v.FlawIf(s.Splay != 0 && s.Cron == "", "spec.splay", "leave the field out: nodes spread over the interval anyway", "has no effect without cron")
+	validateOneShot(v, s)
+	v.FlawIf(s.Splay != 0 && s.Cron == "" && s.OneShot == nil, "spec.splay", "leave the field out: nodes spread over the interval anyway", "has no effect without cron or oneShot")
 	v.InRange("spec.splay", s.Splay, model.Duration(time.Second), maxPolicySplay)
 	v.FlawIf(s.Cron != "" && s.Rollout != nil, "spec.rollout", "write an interval, or change the directive without steps", "steps wait for the reports of nodes, which a calendar delays")
 	v.InRange("spec.heartbeat", s.Heartbeat, model.Duration(time.Minute), maxPolicyHeartbeat)
@@ -586,6 +601,19 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	if s.Rollout != nil {
 		validateRollout(v, s.Rollout)
 	}
+}
+
+// validateOneShot validates the time of a one-shot directive.
+func validateOneShot(v *Validator, s *model.DirectiveSpec) {
+	if s.OneShot == nil {
+		return
+	}
+	v.FlawIf(s.Interval != 0 || s.Cron != "", "spec.oneShot", "keep one of these fields", "oneShot excludes interval and cron")
+	v.FlawIf(s.Heartbeat != 0, "spec.heartbeat", "leave it out", "heartbeat and oneShot exclude each other: the only run is always reported")
+	v.FlawIf(s.Rollout != nil, "spec.rollout", "put the directive on a few nodes first, by the targets of its policy", "a new directive reaches all its nodes at once, so a one-shot has no steps")
+	from, until := s.OneShot.From, s.OneShot.Until
+	v.FlawIf(s.Splay != 0 && from.IsZero(), "spec.splay", "write oneShot: {from: TIME}", "nodes spread their runs after a time only")
+	v.FlawIf(!until.IsZero() && !from.Add(time.Duration(s.Splay)).Before(until.Time), "spec.oneShot.until", "write a later time", "is not after from and splay")
 }
 
 // validateParameterText validates the text that a directive sets as the value of a technique's parameter.

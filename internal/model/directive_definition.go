@@ -27,19 +27,45 @@ type DirectiveDefinition struct {
 	Parameters map[string]string  // may hold properties of the node
 	Secrets    []DefinitionSecret // of parameters; Env is the name of the parameter
 	Assets     []DefinitionAsset  // of files; the name is that in the arguments
-	Interval   time.Duration      // zero with Cron
+	Interval   time.Duration      // zero with Cron and OneShot
 	Cron       string
-	TimeZone   string        // of Cron
-	Splay      time.Duration // after each time of Cron
-	Timeout    time.Duration // of one run
-	Heartbeat  time.Duration // longest time between two reports of equal runs; zero: each run is reported
-	Grace      time.Duration // time for which a node may have the definition before a run that is not compliant is a problem
+	TimeZone   string         // of Cron
+	OneShot    *OneShotWindow // the node runs it once; nil: by Interval or Cron
+	Splay      time.Duration  // after each time of Cron, or after the begin of OneShot
+	Timeout    time.Duration  // of one run
+	Heartbeat  time.Duration  // longest time between two reports of equal runs; zero: each run is reported
+	Grace      time.Duration  // time for which a node may have the definition before a run that is not compliant is a problem
 
 	Severity Severity
 	Handlers []string // notified when a problem opens and closes
 	Route    string   // replaces Handlers; both empty: all matching routes
 
 	Rudder string // id of the directive in Rudder, whose agents run it; empty: Muster's agents do
+}
+
+// OneShotWindow is the time in which a node begins the only run of a one-shot directive. Both ends are in Unix ms.
+type OneShotWindow struct {
+	FromUnixMs  int64 // zero: at once
+	UntilUnixMs int64 // zero: no end
+}
+
+// From returns the time from which the run may begin. Zero means at once.
+func (o *OneShotWindow) From() time.Time { return timeOfUnixMs(o.FromUnixMs) }
+
+// Until returns the end of the window. Zero means never.
+func (o *OneShotWindow) Until() time.Time { return timeOfUnixMs(o.UntilUnixMs) }
+
+// IsOpen reports whether the run may begin at a time after From.
+func (o *OneShotWindow) IsOpen(now time.Time) bool {
+	return o.UntilUnixMs == 0 || now.Before(o.Until())
+}
+
+// timeOfUnixMs converts Unix ms to a time in UTC. Zero stays zero.
+func timeOfUnixMs(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
 
 // NodeMode says whether directives change a node (enforce) or only report differences (audit). The namespace or the

@@ -394,7 +394,10 @@ type DirectiveSpec struct {
 	Cron string `json:"cron,omitempty"`
 	// The time zone of cron, such as Europe/Paris; default UTC.
 	TimeZone string `json:"timeZone,omitempty"`
-	// The time after each time of cron over which the nodes spread their runs, each at a fixed offset; default 0s.
+	// The directive is a one-shot: each node runs it once, in place of an interval. oneShot: {} means as soon as the node has it. A change
+	// of the components, values or mode, or of this field, makes it run once more; muster run --directive runs it at any time.
+	OneShot *OneShotSpec `json:"oneShot,omitempty"`
+	// The time after each time of cron, or after oneShot.from, over which the nodes spread their runs, each at a fixed offset; default 0s.
 	Splay Duration `json:"splay,omitempty"`
 	// The compliance mode changes-only: an agent reports a run that differs from the run reported before it or that repaired something,
 	// and of equal runs one in this time; at most 24h. Without a report for this time and five minutes the status is no report.
@@ -417,6 +420,14 @@ type DirectiveSpec struct {
 
 // Kind returns the name of the kind.
 func (*DirectiveSpec) Kind() string { return "Directive" }
+
+// OneShotSpec is the time in which each node runs a one-shot directive.
+type OneShotSpec struct {
+	// The time from which nodes run it, by the server's clock; default at once.
+	From Time `json:"from,omitzero"`
+	// The time from which no node begins it any more; default none. A node without a run by then is no report.
+	Until Time `json:"until,omitzero"`
+}
 
 // PolicySpec lists directives and the nodes for the directives.
 type PolicySpec struct {

@@ -74,9 +74,9 @@ func reviewedSteps(u *unit, reviewed bool) *model.RolloutSpec {
 }
 
 // reviewedChanges returns the names of the nodes on which a policy change needs an approval. The edit changes
-// their policies, or takes the review from them. A deleted node is none of them. waits reports whether the new
-// body of a unit waits in a roll-out; secrets has the changed Secrets.
-func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits func(model.UnitID) bool, secrets map[string]bool) (names []string) {
+// their policies, or takes the review from them. A deleted node is none of them. awaited has the awaitedProperties before the edit. waits
+// reports whether the new body of a unit waits in a roll-out; secrets has the changed Secrets.
+func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, awaited map[model.NodeID]nodeProperties, waits func(model.UnitID) bool, secrets map[string]bool) (names []string) {
 	if before.IsEmpty() {
 		return nil
 	}
@@ -86,7 +86,8 @@ func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits fu
 		if n == nil {
 			continue
 		}
-		changed := !after.Contains(id) || f.readsAnySecret(p, n, secrets)
+		was := awaited[n.def.ID]
+		changed := !after.Contains(id) || f.readsAnySecret(p, n, secrets) || propertiesDiffer(was.names, was.values, b.resolver.properties(n, was.names))
 		if !changed && p.build.Contains(id) && n.content != nil {
 			now := b.trimToLimit(n, b.content(n))
 			changed = policiesDiffer(n.content.definitions, now.definitions, waits)
@@ -183,8 +184,35 @@ func (f inspection) unitBefore(p *recomputation, id model.UnitID) *unit {
 	return f.units[id].def
 }
 
+// nodeProperties has some properties of a node, with their values.
+type nodeProperties struct {
+	names  []string
+	values []wire.Property // of the names that have a value
+}
+
+// awaitedProperties returns the properties that waiting versions of directives read on nodes with review. Such versions
+// wait in their roll-outs. The approver of a version may have looked at the values already.
+func (f inspection) awaitedProperties(reviewed *roaring.Bitmap) map[model.NodeID]nodeProperties {
+	awaited := map[model.NodeID]nodeProperties{}
+	resolver := f.resolver()
+	for _, u := range f.units {
+		if u.def == nil || u.def.next == nil || u.def.next.definition.AsDirective() == nil {
+			continue
+		}
+		names := slices.DeleteFunc(slices.Clone(u.def.next.properties), func(name string) bool { return name == model.NodeModeProperty }) // the version in force reads the mode, too
+		for id := range bitmapIDs(roaring.And(u.nodes.Bitmap, reviewed)) {
+			n := f.nodes[model.NodeID(id)]
+			of := awaited[n.def.ID]
+			of.names = append(of.names, names...)
+			of.values = append(of.values, resolver.properties(n, names)...)
+			awaited[n.def.ID] = of
+		}
+	}
+	return awaited
+}
+
 // policyProperties returns the properties that the directives of a node read before an edit, ascending. A body that
-// waits reads none yet.
+// waits reads none yet, see awaitedProperties.
 func (f inspection) policyProperties(p *recomputation, n *node) (names []string) {
 	for _, id := range n.units.ids {
 		u := f.unitBefore(p, id)

@@ -82,6 +82,15 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	loud.Methods[0].FileContent = &model.FileContentMethod{Path: technique.Methods[0].FileContent.Path, Content: "{{ .props.city }}{{ .props.site }}"}
 	expect("a property that only a waiting change reads", false, write("Technique", "motd", &loud),
 		write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"city": json.RawMessage(`"x"`)}}))
+	city := write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"city": json.RawMessage(`"x"`)}})
+	everywhere := write("Property", "city", &model.PropertySpec{Property: "city", Value: json.RawMessage(`"y"`)})
+	expect("a property that nothing reads", false, city)
+	h.apply("Technique", "default", "motd", nil, &loud)
+	expect("a property that a waiting version reads", true, city)
+	expect("a property of the namespace that a waiting version reads", true, everywhere)
+	expect("another property than a waiting version reads", false, write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"town": json.RawMessage(`"x"`)}}))
+	h.apply("Technique", "default", "motd", nil, technique)
+	expect("a property after the end of the version that read it", false, city)
 	expect("a waiver", true, write("Waiver", "w", &model.WaiverSpec{Directive: "everywhere", Targets: &model.Targets{Nodes: []string{"p1"}}, Reason: "a", Expires: model.Time{Time: time.Unix(2e9, 0)}}))
 	expect("no review any more", true, write("Group", "production", &model.GroupSpec{Nodes: []string{"p1"}}))
 	expect("the node leaves", true, write("Group", "production", &model.GroupSpec{Review: true}))

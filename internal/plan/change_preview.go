@@ -66,6 +66,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 		landings[i] = look.countPlacement(definitions[w.Key])
 	}
 	trusted, reviewed := look.trustedMembers(), reviewedNodes(look.fleet)
+	awaited := look.awaitedProperties(reviewed)
 	p.mu.RUnlock()
 	steps.lap("present placement")
 	secrets, approvals := changedSecrets(t, definitions), approvalWarnings(t, definitions, writes, waits)
@@ -100,7 +101,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 			}
 		}
 		out.Affected += len(pass.deleted)
-		out.Reviewed = look.reviewedChanges(b, reviewed, waits, secrets)
+		out.Reviewed = look.reviewedChanges(b, reviewed, awaited, waits, secrets)
 		if detailed && err == nil {
 			out.Units = look.unitImpacts(pass)
 			steps.lap("differences")

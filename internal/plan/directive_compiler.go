@@ -50,9 +50,12 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone, Splay: time.Duration(spec.Splay), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
 		Heartbeat: time.Duration(spec.Heartbeat), Severity: severity, Grace: time.Duration(spec.Grace), Rudder: spec.Rudder,
 	}
-	if spec.Cron == "" {
+	switch {
+	case spec.OneShot != nil:
+		definition.OneShot = &model.OneShotWindow{FromUnixMs: unixMs(spec.OneShot.From), UntilUnixMs: unixMs(spec.OneShot.Until)}
+	case spec.Cron == "":
 		definition.Interval = cmp.Or(definition.Interval, model.DefaultPolicyInterval)
-	} else {
+	default:
 		definition.TimeZone = cmp.Or(spec.TimeZone, "UTC") // agents and server compute the same times
 	}
 	u := &unit{
@@ -78,6 +81,14 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	u.steps = spec.Rollout
 	u.body, err = directiveBody(definition.ToDefinition())
 	return u, err
+}
+
+// unixMs converts a declared time to Unix ms. A time that is not set is zero.
+func unixMs(t model.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 // addSecrets adds the Secrets in a directive's parameters to its compiled form. A default is of the technique's

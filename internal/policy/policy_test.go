@@ -131,6 +131,10 @@ func TestDecisionTable(t *testing.T) {
 		return &Expectation{Start: ago(begin), Interval: 5 * time.Minute, Heartbeat: time.Hour}
 	}
 	calendar := func(begin, lastDue int) *Expectation { return &Expectation{Start: ago(begin), LastDue: ago(lastDue)} }
+	once := func(begin, from, due int) *Expectation {
+		return &Expectation{Start: ago(begin), OneShot: true, From: ago(from), Due: ago(due)}
+	}
+	never := &Expectation{Start: ago(10), OneShot: true, From: ago(600)}
 	run := func(minutes int, of *Expectation) *Run {
 		return &Run{Start: ago(minutes), NamesDefinition: true, Of: of}
 	}
@@ -168,6 +172,13 @@ func TestDecisionTable(t *testing.T) {
 		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), NamesDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, ComputeCompliance},
 		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), NamesDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, NoReportInTime},
 		{"a calendar, declared since its last time", calendar(500, 600), nil, 60, false, AwaitReport},
+		{"a one-shot, its time is to come", once(60, -60, -90), nil, 60, false, AwaitReport},
+		{"a one-shot, its run is overdue", once(600, 500, 400), nil, 600, false, NoReportInTime},
+		{"a one-shot, the node has it too late", never, nil, 10, false, AwaitReport},
+		{"a one-shot, its run counts without end", once(9000, 8000, 7000), &Run{Start: ago(7900), NamesDefinition: true, Of: once(9000, 8000, 7000), InForce: true}, 9000, false, ComputeCompliance},
+		{"a one-shot, a run before its time, the other is awaited", once(600, 500, -60), &Run{Start: ago(550), NamesDefinition: true, Of: once(600, 500, -60), InForce: true}, 600, false, ComputeCompliance},
+		{"a one-shot, a run before its time, the other is overdue", once(600, 500, 400), &Run{Start: ago(550), NamesDefinition: true, Of: once(600, 500, 400), InForce: true}, 600, false, NoReportInTime},
+		{"a one-shot, the report of an old version repeated", once(60, 60, -60), &Run{Start: ago(1), NamesDefinition: true, Of: &Expectation{End: ago(60), OneShot: true}}, 60, false, AwaitReport},
 	} {
 		if got := Decide(now, c.current, c.run, ago(c.first), c.disabled); got != c.want {
 			t.Errorf("%s: decision %d, want %d", c.name, got, c.want)

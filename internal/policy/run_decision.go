@@ -30,11 +30,20 @@ type Expectation struct {
 	Heartbeat time.Duration
 	// LastDue is the time of the calendar before which a run must have ended until now, Grace included; zero: Interval says it.
 	LastDue time.Time
+	// OneShot says that the node runs the directive once, so that a run counts without end. Interval and LastDue are zero.
+	OneShot bool
+	// From is the begin of the time for the only run; zero: Start is.
+	From time.Time
+	// Due is the time from which the only run is overdue; zero: never, because the node has the directive too late.
+	Due time.Time
 }
 
 // firstOverdue reports whether the first run since Start is overdue.
 func (e *Expectation) firstOverdue(now time.Time) bool {
-	if !e.LastDue.IsZero() {
+	switch {
+	case e.OneShot:
+		return !e.Due.IsZero() && e.Due.Before(now)
+	case !e.LastDue.IsZero():
 		return e.Start.Before(e.LastDue)
 	}
 	return e.Start.Add(e.Interval + Grace).Before(now)
@@ -42,7 +51,10 @@ func (e *Expectation) firstOverdue(now time.Time) bool {
 
 // nextOverdue reports whether the report that follows a run is overdue.
 func (e *Expectation) nextOverdue(run, now time.Time) bool {
-	if !e.LastDue.IsZero() {
+	switch {
+	case e.OneShot:
+		return run.Before(e.From) && e.firstOverdue(now)
+	case !e.LastDue.IsZero():
 		return run.Before(e.LastDue)
 	}
 	return e.NextDue(run).Before(now)
@@ -99,7 +111,7 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 		return AwaitReport
 	case run.Of.End.IsZero():
 		return ComputeCompliance
-	case run.Of.End.Add(run.Of.Interval + Grace).Before(run.Start):
+	case !run.Of.OneShot && run.Of.End.Add(run.Of.Interval+Grace).Before(run.Start): // agents repeat the report of a one-shot
 		return UnexpectedVersion
 	}
 	return awaited()

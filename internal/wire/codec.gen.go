@@ -252,6 +252,13 @@ func codeDirectiveDefinition(c *coder, x *model.DirectiveDefinition) {
 	messages(c, 16, "secrets", "DefinitionSecret", &x.Secrets, 16, codeDefinitionSecret)
 	messages(c, 17, "assets", "DefinitionAsset", &x.Assets, 16, codeDefinitionAsset)
 	number(c, 18, "heartbeat_ns", &x.Heartbeat, 1<<63-1)
+	optionalMessage(c, 19, "one_shot", "OneShotWindow", &x.OneShot, codeOneShotWindow)
+}
+
+// codeOneShotWindow encodes or decodes the fields of the message OneShotWindow.
+func codeOneShotWindow(c *coder, x *model.OneShotWindow) {
+	number(c, 1, "from_unix_ms", &x.FromUnixMs, 1<<64-1)
+	number(c, 2, "until_unix_ms", &x.UntilUnixMs, 1<<64-1)
 }
 
 // codeRuleGroupDefinition encodes or decodes the fields of the message RuleGroupDefinition.

@@ -39,6 +39,16 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 	return closeMessage(dst, in)
 }
 
+// DirectiveWork returns a hash of the work of a directive on a node. The work has components, values, mode and one-shot
+// time. Names, receivers of notifications and rules of reports are no part of the work.
+func DirectiveWork(c *model.DirectiveDefinition) []byte {
+	work := *c
+	work.Definition, work.Technique, work.Blocks, work.Handlers, work.Route = model.Definition{}, "", nil, nil, ""
+	work.Splay, work.Timeout, work.Grace, work.Severity = 0, 0, 0, 0
+	sum := sha256.Sum256(AppendDefinition(nil, work.ToDefinition()))
+	return sum[:16]
+}
+
 // OpaqueDefinition returns a definition with the encoded bytes of a compiled check of unknown format. Another
 // build has compiled it. The result has kind 0. It encodes to the same bytes, so that its hash is the same.
 func OpaqueDefinition(id model.DefinitionID, data []byte) *model.Definition {

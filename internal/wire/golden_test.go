@@ -101,7 +101,7 @@ func directiveDefinition() *model.Definition {
 			{Name: "service", Method: "service", Arguments: []byte(`{"name":"ssh","state":"running"}`), When: `changed("root login")`},
 			{Name: "keys[ada]", Method: "filePresent", Arguments: []byte(`{"path":"{{ .item.value }}"}`), Item: map[string]string{"key": "ada", "value": "/home/ada/.ssh"}},
 		},
-		Blocks: []model.Block{{Name: "login", First: 1, Count: 2, Reporting: model.ReportFocus, FocusFirst: 2, FocusCount: 1}}, Cron: "0 3 * * *", TimeZone: "UTC", Splay: time.Hour,
+		Blocks: []model.Block{{Name: "login", First: 1, Count: 2, Reporting: model.ReportFocus, FocusFirst: 2, FocusCount: 1}}, Cron: "0 3 * * *", TimeZone: "UTC", Splay: time.Hour, OneShot: &model.OneShotWindow{FromUnixMs: 1766541600000, UntilUnixMs: 1766556000000},
 		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Grace: time.Hour, Heartbeat: time.Hour, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
 	}).ToDefinition()
 }

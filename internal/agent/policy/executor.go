@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +57,13 @@ const (
 	maxReportTexts = 64 << 10 // of all messages
 	maxFile        = 16 << 20 // of a file that is compared
 )
+
+// MayChange reports whether a run of a directive may change the machine, at least by one component. values has the
+// node's properties.
+func (x *Executor) MayChange(c *model.DirectiveDefinition, values model.PropertyValues) bool {
+	mode := model.NodePolicyModeOf(values)
+	return x.Enforce && slices.ContainsFunc(c.Components, func(component model.Component) bool { return mode.EnforcesComponent(c, &component) })
+}
 
 // Run runs a directive (policy rule) once and returns its report. values has the node's properties. waived reports
 // whether a Waiver covers a component now: such a component is only audited, and Waived where it does not comply. A

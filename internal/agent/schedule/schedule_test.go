@@ -81,6 +81,37 @@ func (w *testScheduler) setJobs(jobs ...Job) {
 	}
 }
 
+// TestOneShotJobRunsAfterEachSet expects a one-shot job to run soon after each Set. Otherwise the job runs on request
+// alone.
+func TestOneShotJobRunsAfterEachSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startScheduler(t, Config{FirstWithin: 10 * time.Second})
+		defer w.stop()
+		job := w.recordingJob(5, 0, time.Minute)
+		job.OneShot = true
+		w.setJobs(job)
+		time.Sleep(11 * time.Second)
+		w.setJobs(job) // while it runs
+		time.Sleep(time.Hour)
+		if got := w.startTimes(5); len(got) != 1 || got[0] > 10*time.Second {
+			t.Fatalf("starts at %v, want one", got)
+		}
+		w.setJobs(job)
+		time.Sleep(time.Hour)
+		job.OneShot, job.OnRequest = false, true
+		w.setJobs(job)
+		time.Sleep(time.Hour)
+		if got := w.startTimes(5); len(got) != 2 {
+			t.Fatalf("starts at %v, want two", got)
+		}
+		w.RunNow(Key{Check: 5})
+		time.Sleep(time.Hour)
+		if got := w.startTimes(5); len(got) != 3 {
+			t.Fatalf("starts at %v, want three", got)
+		}
+	})
+}
+
 // startTimes returns the recorded start times of a check.
 func (w *testScheduler) startTimes(id model.CheckID) []time.Duration {
 	synctest.Wait()

@@ -43,6 +43,7 @@ type Key struct {
 type Job struct {
 	Key
 	OnRequest bool          // only RunNow starts it
+	OneShot   bool          // runs once soon after each Set, else only RunNow starts it
 	Interval  time.Duration // zero with Cron
 	Cron      string
 	Zone      string
@@ -147,7 +148,13 @@ func (s *Scheduler) Set(jobs []Job) error {
 		old := e.job
 		e.job, e.location = j, locations[i]
 		switch {
-		case known && old.Interval == j.Interval && old.Cron == j.Cron && old.Zone == j.Zone && old.Splay == j.Splay && old.OnRequest == j.OnRequest:
+		case known && old.Interval == j.Interval && old.Cron == j.Cron && old.Zone == j.Zone && old.Splay == j.Splay && old.OnRequest == j.OnRequest && !j.OneShot && !old.OneShot:
+			continue
+		case j.OneShot:
+			if e.index < 0 && !e.runningOrQueued {
+				e.due = now + s.phaseOf(j.Key, s.cfg.FirstWithin)
+				s.placeInHeap(e)
+			}
 			continue
 		case j.OnRequest:
 			s.removeFromHeap(e)
@@ -261,6 +268,10 @@ func (s *Scheduler) runDue() time.Duration {
 			s.stats.Paused++
 		} else {
 			s.enqueueJob(e, e.due)
+		}
+		if e.job.OneShot {
+			s.removeFromHeap(e)
+			continue
 		}
 		was := e.due
 		s.planNextRun(e, now)

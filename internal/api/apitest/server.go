@@ -155,8 +155,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Handler = api.New(api.Options{
 		Stores: stores,
 		Live: view.Live{
-			Connected: r.hasSession, Agent: r.agentSession, Judgement: r.Directory.CheckDefinition, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
-				return directory.AssignedCheck(r.Directory, node, check)
+			Connected: r.hasSession, Agent: r.agentSession, Judgement: r.Directory.CheckDefinition, Assigned: func(node model.NodeID, unit model.UnitID) *model.Definition {
+				return directory.AssignedDefinition(r.Directory, node, unit)
 			},
 			Limits:   func(string) []v1.LimitUse { return nil },
 			StepDebt: func(model.NodeID) time.Duration { return 0 },

@@ -226,6 +226,9 @@ func (s *complianceRequest) convertDirective(d *nodeDirective, details bool) v1.
 			}
 		}
 		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
+		if d.definition.OneShot != nil {
+			out.Run = out.Changed // agents repeat the report of the only run
+		}
 	}
 	if s.waived != nil {
 		out.Waivers = s.waived.Covering(d.node, d.definition)

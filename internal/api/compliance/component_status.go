@@ -60,7 +60,7 @@ func (j *statusEvaluator) evaluateDirective(node model.NodeID, unit *directory.U
 	if r := unit.Rollout; r != nil && d.definition.ID == r.New.ID && r.LastStepTime().After(begin) {
 		begin = r.LastStepTime()
 	}
-	if run == nil {
+	if o := d.definition.OneShot; run == nil && (o == nil || o.UntilUnixMs == 0) {
 		if at := j.Since(node, unit.ID); at.After(begin) {
 			begin = at // a group may have brought the node under an old directive
 		}
@@ -73,6 +73,9 @@ func (j *statusEvaluator) evaluateDirective(node model.NodeID, unit *directory.U
 // are valid. begin is the time of the directive's present assignment.
 func (j *statusEvaluator) computeStatuses(d *nodeDirective, begin time.Time) {
 	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, Heartbeat: d.definition.Heartbeat, LastDue: j.lastDueTime(d.definition)}
+	if o := d.definition.OneShot; o != nil {
+		current.OneShot, current.From, current.Due = true, o.From(), oneShotDue(d.definition, begin)
+	}
 	var run *policy.Run
 	var old *model.DirectiveDefinition
 	if d.run != nil {
@@ -81,7 +84,7 @@ func (j *statusEvaluator) computeStatuses(d *nodeDirective, begin time.Time) {
 			if old = j.Definition(d.run.Definition).AsDirective(); old == nil {
 				run.Of = nil
 			} else {
-				run.Of = &policy.Expectation{End: current.Start, Interval: old.Interval}
+				run.Of = &policy.Expectation{End: current.Start, Interval: old.Interval, OneShot: old.OneShot != nil}
 			}
 		}
 	}
@@ -105,7 +108,7 @@ func (j *statusEvaluator) computeStatuses(d *nodeDirective, begin time.Time) {
 		}
 		d.notCounted = d.run.EarlyEndReason()
 	case policy.AwaitReport:
-		fill(policy.Pending, "the directive is new on the node or has changed, and the node's next run is awaited")
+		fill(policy.Pending, awaitText(current))
 		if old != nil {
 			copyUnchanged(d, old)
 		}
@@ -117,6 +120,34 @@ func (j *statusEvaluator) computeStatuses(d *nodeDirective, begin time.Time) {
 	d.until = j.nextStatusChange(current, run, decision)
 }
 
+// oneShotDue returns the time from which the only run of a one-shot directive is overdue. begin is the time of its
+// declaration or assignment. It is zero if no node runs the directive any more.
+func oneShotDue(d *model.DirectiveDefinition, begin time.Time) time.Time {
+	switch until := d.OneShot.Until(); {
+	case until.IsZero():
+		if from := d.OneShot.From(); from.After(begin) {
+			begin = from
+		}
+		return begin.Add(d.Splay + d.Timeout + policy.Grace)
+	case begin.Before(until):
+		return until.Add(d.Timeout + policy.Grace)
+	}
+	return time.Time{}
+}
+
+// awaitText returns the reason for which the components of a directive are pending.
+func awaitText(current *policy.Expectation) string {
+	switch {
+	case !current.OneShot:
+		return "the directive is new on the node or has changed, and the node's next run is awaited"
+	case current.Due.IsZero():
+		return "the time for the only run of the directive ended before its last change, so no node runs it: change spec.oneShot, or muster run --directive"
+	case current.From.After(current.Start):
+		return "the only run of the directive is awaited, from " + current.From.Format(time.RFC3339) + " on"
+	}
+	return "the only run of the directive is awaited"
+}
+
 // nextStatusChange returns the earliest time at which a directive's statuses change without new data. The time
 // is zero if the decision never changes. It ignores the due times of calendars.
 func (j *statusEvaluator) nextStatusChange(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
@@ -126,6 +157,7 @@ func (j *statusEvaluator) nextStatusChange(current *policy.Expectation, run *pol
 		}
 	}
 	later(current.Start.Add(current.Interval + policy.Grace))
+	later(current.Due)
 	switch {
 	case run == nil:
 	case run.InForce || run.Of == nil:

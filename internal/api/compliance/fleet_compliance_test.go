@@ -91,7 +91,8 @@ func (f *randomFleet) subset(list ...string) string {
 // applyDirective declares directive number i with random settings, and returns the declaration.
 func (f *randomFleet) applyDirective(i int) string {
 	text := fmt.Sprintf("{kind: Directive, metadata: {name: d%d, namespace: shared}, spec: {technique: %s, priority: %d, %s, parameters: {word: %s}}}",
-		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 5m, heartbeat: 15m", "interval: 10m, rollout: {steps: [40%, g1], wait: 1m}", "cron: '30 * * * *'"), f.pick("x", "y"))
+		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 5m, heartbeat: 15m", "interval: 10m, rollout: {steps: [40%, g1], wait: 1m}", "cron: '30 * * * *'",
+			"oneShot: {}", fmt.Sprintf("oneShot: {from: %q, until: %q}", f.Now().Add(10*time.Minute).UTC().Format(time.RFC3339), f.Now().Add(30*time.Minute).UTC().Format(time.RFC3339))), f.pick("x", "y"))
 	f.Apply(text)
 	return text
 }

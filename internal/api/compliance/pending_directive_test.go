@@ -1,16 +1,62 @@
 package compliance_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
+
+// TestOneShotIsNoReportAfterItsTime declares one-shot directives that no node runs. It expects each to be pending until
+// its time, spread and timeout are over, and then no report.
+func TestOneShotIsNoReportAfterItsTime(t *testing.T) {
+	s := apitest.NewServer(t)
+	s.DeclareNodes("default", nil, "a")
+	now := s.Now()
+	at := func(in time.Duration) string { return now.Add(in).UTC().Format(time.RFC3339) }
+	s.Apply(fmt.Sprintf(`
+{kind: Technique, metadata: {name: motd}, spec: {multiInstance: true, methods: [{component: file, filePresent: {path: /etc/motd}}]}}
+---
+{kind: Directive, metadata: {name: now}, spec: {technique: motd, oneShot: {}, timeout: 1m}}
+---
+{kind: Directive, metadata: {name: from}, spec: {technique: motd, oneShot: {from: "%s"}, splay: 1h, timeout: 1m}}
+---
+{kind: Directive, metadata: {name: until}, spec: {technique: motd, oneShot: {until: "%s"}, timeout: 1m}}
+---
+{kind: Directive, metadata: {name: over}, spec: {technique: motd, oneShot: {until: "%s"}, timeout: 1m}}
+---
+{kind: Policy, metadata: {name: motd}, spec: {directives: [now, from, until, over], targets: {nodes: [a]}}}
+`, at(time.Hour), at(2*time.Hour), at(-time.Hour)))
+	expect := func(from, atOnce, over, until string) {
+		t.Helper()
+		request := testenv.Value(http.NewRequest(http.MethodGet, s.URL+"/api/v1/compliance", http.NoBody))(t)
+		request.Header.Set("Authorization", "Bearer "+s.Token)
+		answer := testenv.Value(http.DefaultClient.Do(request))(t)
+		defer answer.Body.Close()
+		var list v1.ComplianceList
+		testenv.NoError(t, json.NewDecoder(answer.Body).Decode(&list))
+		var got []string
+		for _, one := range list.Items {
+			got = append(got, one.Directive+" "+one.Status)
+		}
+		if want := []string{"from " + from, "now " + atOnce, "over " + over, "until " + until}; !slices.Equal(got, want) {
+			t.Errorf("after %s: %s", s.Now().Sub(now), got)
+		}
+	}
+	expect("pending", "pending", "pending", "pending")
+	s.Advance(7 * time.Minute)
+	expect("pending", "no report", "pending", "pending")
+	s.Advance(2 * time.Hour)
+	expect("no report", "no report", "pending", "no report")
+}
 
 // TestNewMemberIsPending adds a node to the group of a policy directive, and expects the directive to be pending. It
 // stays pending on the node until its interval and five minutes have passed without a run.

@@ -180,7 +180,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 
 // firstResultDueText describes when the first result of a check on a node is due.
 func firstResultDueText(v *view.View, node model.NodeID, source model.Source) string {
-	definition := v.Assigned(node, source.Check())
+	definition := v.Assigned(node, source.Check()).AsCheck()
 	switch {
 	case source.Kind == model.SourceTrigger:
 		return "the trigger has not been true since it was declared"

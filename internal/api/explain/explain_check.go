@@ -329,6 +329,9 @@ func (c *traceBuilder) explainMissingRun() string {
 	if unit != nil && unit.Definition.AsDirective() != nil && unit.Definition.AsDirective().Cron != "" {
 		return "none: the event begins with the first run that is not compliant, and the directive runs at " + unit.Definition.AsDirective().Cron + "; see its last run: muster describe compliance " + name
 	}
+	if unit != nil && unit.Definition.AsDirective() != nil && unit.Definition.AsDirective().OneShot != nil {
+		return "none: the event begins with a run that is not compliant, and the node runs the directive once; see the run: muster describe compliance " + name
+	}
 	return "none: the event begins with the first run that is not compliant; see the last run: muster describe compliance " + name
 }
 

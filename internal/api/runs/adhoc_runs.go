@@ -1,4 +1,4 @@
-// Package runs runs a check or a command on nodes when a person asks, and streams the answers. No
+// Package runs runs a check, directive or command on nodes when a person asks, and streams the answers. No
 // node is asked before the whole request is valid (runRequest.prepareRunTask) and recorded; runExecution.runAllNodes
 // then asks a bounded number of nodes at a time.
 //
@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -37,12 +38,12 @@ const (
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-// runTask is a request, already validated, to run a check or a command on nodes now.
+// runTask is a request, already validated, to run a check, directive or command on nodes now.
 type runTask struct {
 	nodes             []model.NodeID
-	check             model.CheckID // check to run; zero: the task runs a command
+	unit              model.UnitID // check or directive to run; zero: the task runs a command
 	run               wire.Run
-	timeout           time.Duration // time limit on each node; zero: the timeout of the check on the node
+	timeout           time.Duration // time limit on each node; zero: the timeout of the check or directive on the node
 	parallel          int
 	description       string // for the record of changes
 	severalNamespaces bool   // the nodes of the task lie in several namespaces
@@ -87,9 +88,15 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 	if err := s.RequireNamespace(ctx, ns); err != nil {
 		return nil, err
 	}
+	given := 0
+	for _, is := range []bool{r.Check != "", r.Directive != "", r.Command != nil} {
+		if is {
+			given++
+		}
+	}
 	switch {
-	case (r.Check == "") == (r.Command == nil):
-		return nil, model.Errorf(model.Invalid, "a run needs either a check or a command").WithHint("give either a check or a command")
+	case given != 1:
+		return nil, model.Errorf(model.Invalid, "a run needs a check, a directive or a command").WithHint("give exactly one of them")
 	case r.Command != nil:
 		if err := s.checkCommand(&c, ns, r.Command); err != nil {
 			return nil, err
@@ -100,6 +107,12 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 		if r.Targets == nil {
 			return nil, model.Errorf(model.Invalid, "the field targets is empty: it must select the nodes on which the command runs").WithHint(`for example {"groups": ["web"]}`)
 		}
+	case r.Directive != "":
+		id, err := s.findDirective(ctx, ns, r.Directive)
+		if err != nil {
+			return nil, err
+		}
+		o.unit, o.description = id, "directive "+r.Directive
 	default:
 		at, name := model.SplitRef(ns, r.Check)
 		id, ok := s.Directory.CheckByName(at, name)
@@ -111,13 +124,30 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 		if id < model.FirstCheck {
 			return nil, model.Errorf(model.Invalid, "check %s is built into the server, and no node can run it", name).WithHint("muster why NODE/%s", name)
 		}
-		o.check, o.description = id, "check "+r.Check
+		o.unit, o.description = id, "check "+r.Check
 	}
 	if err := s.selectTaskNodes(ctx, o, ns, r); err != nil {
 		return nil, err
 	}
 	o.description = fmt.Sprintf("%s on %s: %s", o.description, model.CountNoun(len(o.nodes), "node"), targetsText(r.Targets))
 	return o, nil
+}
+
+// findDirective returns the id of a directive, from its namespace or from shared. A directive that Rudder's agents run
+// is an error.
+func (s *runRequest) findDirective(ctx context.Context, ns, text string) (model.UnitID, error) {
+	at, name := model.SplitRef(ns, text)
+	id, ok := s.Directory.UnitByName(directory.DirectiveKind, at, name)
+	if !ok {
+		if id, ok = s.Directory.UnitByName(directory.DirectiveKind, model.SharedNamespaceName, name); !ok {
+			key := intent.Key{Kind: "Directive", Namespace: at, Name: name}
+			return 0, s.ExplainNotFound(ctx, model.Errorf(model.NotFound, "%s does not exist", key), key)
+		}
+	}
+	if u := s.Directory.SourceUnit(model.DirectiveSource(id)); u != nil && u.Definition.Kind == model.DefinitionExpectation {
+		return 0, model.Errorf(model.Invalid, "Rudder's agents run directive %s", name).WithHint("start it there: rudder remote run NODE")
+	}
+	return id, nil
 }
 
 // checkCommand returns an error for an empty or too long command. A caller without the right to run commands gets an
@@ -140,10 +170,10 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	return nil
 }
 
-// selectTaskNodes selects the nodes of a run of a command or check. More nodes than the request permits are an error.
+// selectTaskNodes selects the nodes of a run of a command, check or directive. More nodes than the request permits are an error.
 func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
-		for _, id := range s.Directory.UnitNodes(o.check) {
+		for _, id := range s.Directory.UnitNodes(o.unit) {
 			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.Node(id).Proxy && (at == ns || ns == model.SharedNamespaceName) {
 				o.nodes = append(o.nodes, id)
 			}
@@ -165,7 +195,7 @@ func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string,
 		most = max(50, len(s.Directory.Nodes(""))/5)
 	}
 	if len(o.nodes) > most && !r.Yes {
-		return model.Errorf(model.Guarded, "the check or command would run on %d nodes; more than %d need --yes", len(o.nodes), most).
+		return model.Errorf(model.Guarded, "the run would be on %d nodes; more than %d need --yes", len(o.nodes), most).
 			WithHint("list the nodes: muster get nodes; then repeat the command with --yes or --max-affected %d", len(o.nodes))
 	}
 	return nil
@@ -241,7 +271,7 @@ type Options struct {
 	New func() Runs // creates the runs of one request
 }
 
-// runRequest handles an HTTP request to run a check or a command on nodes. Its methods are the operations of the API.
+// runRequest handles an HTTP request to run a check, directive or command on nodes. Its methods are the operations of the API.
 type runRequest struct {
 	op.Request
 	Options
@@ -249,7 +279,7 @@ type runRequest struct {
 	outcomes *prometheus.CounterVec
 }
 
-// Register adds the operation that runs a check or a command on nodes.
+// Register adds the operation that runs a check, directive or command on nodes.
 func Register(r *op.Routes, o Options) {
 	slots := queue.NewSlots(r.Queues, "runs")
 	outcomes := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -257,7 +287,7 @@ func Register(r *op.Routes, o Options) {
 	}, []string{"outcome"})
 	r.Metrics.Register(outcomes)
 	at := op.NewOperationSet(r, func(q op.Request) *runRequest { return &runRequest{q, o, slots, outcomes} })
-	run := op.Post("run", Path, "nodes", "Run a check or a command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
+	run := op.Post("run", Path, "nodes", "Run a check, directive or command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
 	run.MaxBodyBytes = 256 << 10
 	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
 	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*runRequest).runOnNodes)
@@ -314,13 +344,19 @@ func (x *runExecution) runAllNodes(ctx context.Context, allowed func() bool) err
 // startNodeRun requests the run from the agent of one node.
 func (x *runExecution) startNodeRun(node model.NodeID) error {
 	run, timeout := x.runTask.run, x.timeout
-	if x.check != 0 {
-		definition := x.request.Assigned(node, x.check)
+	if x.unit != 0 {
+		definition := x.request.Assigned(node, x.unit)
 		if definition == nil {
-			return x.endNodeRun(node, &v1.RunLine{Type: v1.RunRefused, Reason: "the check is not assigned to this node"})
+			return x.endNodeRun(node, &v1.RunLine{Type: v1.RunRefused, Reason: "the check or directive is not assigned to this node"})
 		}
 		run.Definition = definition.ID
-		timeout = cmp.Or(timeout, definition.Timeout+answerGrace+turnGrace)
+		lasts := time.Duration(0)
+		if check := definition.AsCheck(); check != nil {
+			lasts = check.Timeout
+		} else if directive := definition.AsDirective(); directive != nil {
+			lasts = directive.Timeout
+		}
+		timeout = cmp.Or(timeout, lasts+answerGrace+turnGrace)
 	}
 	if err := x.runs.RequestRun(node, run); err != nil {
 		var said *model.Error
@@ -371,7 +407,7 @@ func (x *runExecution) giveUpOverdueNodes() error {
 	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Reason: "no answer in time: the check waits, because the agent runs its maximum of commands at once"}); err != nil {
+			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Reason: "no answer in time: the run waits, because the agent runs its maximum of commands at once"}); err != nil {
 				return err
 			}
 		}

@@ -183,10 +183,11 @@ type Archive struct {
 // the node.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
-	Check       string         `json:"check,omitempty" maxLength:"253" doc:"Check to run; excludes command."`
+	Check       string         `json:"check,omitempty" maxLength:"253" doc:"Check to run; excludes directive and command."`
+	Directive   string         `json:"directive,omitempty" maxLength:"253" doc:"Directive to run, in its mode on each node; excludes check and command."`
 	Command     *model.Command `json:"command,omitempty" doc:"A shell command, or a list of program and arguments. Needs the right to run commands."`
-	Targets     *model.Targets `json:"targets,omitempty" doc:"Targets as in a check; default with check: every node that runs it."`
-	TimeoutMs   int64          `json:"timeoutMs,omitempty" minimum:"0" maximum:"3600000" doc:"Time limit of a command, default 30 s. For a check: time to wait for its end, default the check's timeout plus a minute."`
+	Targets     *model.Targets `json:"targets,omitempty" doc:"Targets as in a check; default with check or directive: every node that runs it."`
+	TimeoutMs   int64          `json:"timeoutMs,omitempty" minimum:"0" maximum:"3600000" doc:"Time limit of a command, default 30 s. For a check or directive: time to wait for its end, default its timeout plus a minute."`
 	MaxOutput   int            `json:"maxOutput,omitempty" minimum:"0" maximum:"1048576" doc:"Bytes of output of each node; default 65536."`
 	Parallel    int            `json:"parallel,omitempty" minimum:"0" maximum:"500" doc:"Nodes at the same time; default 50."`
 	MaxAffected int            `json:"maxAffected,omitempty" minimum:"0" doc:"Largest number of nodes without yes; default a fifth of all, at least 50."`

@@ -80,8 +80,8 @@ type Live struct {
 	Stream func(route.Name) (v1.HandlerStream, bool)
 	// Judgement finds the rules that judged an event, by its definition and instance; nil: no definition has them any more.
 	Judgement func(definition model.DefinitionID, instance string) *model.CheckDefinition
-	// Assigned finds the definition of a check in the assignment of a node; nil: the node does not run the check.
-	Assigned func(model.NodeID, model.CheckID) *model.CheckDefinition
+	// Assigned finds the definition of a check or directive in the assignment of a node; nil: the node does not run it.
+	Assigned func(model.NodeID, model.UnitID) *model.Definition
 }
 
 // Intent has the methods of the database of declared resources (intent) that the API calls.

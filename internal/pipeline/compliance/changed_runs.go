@@ -60,5 +60,5 @@ func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 // time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a
 // judgement.
 func (r *Run) mayBeOverdue(d *model.DirectiveDefinition, until int64) bool {
-	return d.Cron != "" || until-r.Executed > int64(max(d.Interval, d.Heartbeat)+policy.Grace/2)
+	return d.Cron != "" || d.OneShot != nil || until-r.Executed > int64(max(d.Interval, d.Heartbeat)+policy.Grace/2)
 }
