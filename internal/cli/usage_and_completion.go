@@ -66,17 +66,17 @@ func (s *commandLine) unknownCommandError(c *cobra.Command, args []string) error
 // foreignCommands are commands of other programs; REST stands for the arguments.
 var foreignCommands = []foreignWordHint{
 	{"create replace patch import", "declare it in a file: muster apply -f FILE. An example: muster explain check"},
-	{"list ls show", "did you mean: muster getREST"},
-	{"remove rm", "did you mean: muster deleteREST"},
-	{"validate verify", "did you mean: muster lintREST"},
+	{"list ls show", "did you mean: muster get REST"},
+	{"remove rm", "did you mean: muster delete REST"},
+	{"validate verify", "did you mean: muster lint REST"},
 	{"watch tail", "watch events: muster get events -w"},
 	{"logs log history", "the history of an event: muster get history NODE/CHECK. Recorded changes: muster audit"},
 	{"exec ssh execute", "did you mean: muster run --command LINE --on NODE"},
 	{"start serve", "start server and agent on this machine: muster up. A server alone: muster server"},
 	{"join enrol enroll token", "print the command for a new machine: muster node token"},
 	{"whoami", "did you mean: muster auth whoami"},
-	{"ack acknowledge", "did you mean: muster event ackREST"},
-	{"resolve", "did you mean: muster event resolveREST"},
+	{"ack acknowledge", "did you mean: muster event ack REST"},
+	{"resolve", "did you mean: muster event resolve REST"},
 	{"backup restore", "copy the data folder of the stopped server; after a restore: muster doctor restored --data DIR"},
 	{"bundle", "did you mean: muster debug bundle"},
 	{"rollback undo revert", "the roll-out of a directive: muster rollout undo DIRECTIVE. Recorded changes: muster audit --diff"},
@@ -87,10 +87,10 @@ var foreignCommands = []foreignWordHint{
 func (s *commandLine) commandForForeignWord(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	if hint := hintForForeignWord(word, foreignCommands); hint != "" {
-		if strings.HasSuffix(hint, "getREST") && rest == "" {
+		if strings.HasSuffix(hint, "get REST") && rest == "" {
 			rest = " events"
 		}
-		return strings.Replace(hint, "REST", rest, 1)
+		return strings.Replace(hint, " REST", rest, 1)
 	}
 	first, name, _ := strings.Cut(word, "/")
 	k, known := s.Kinds.Lookup(first)
