@@ -128,7 +128,7 @@ func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what stri
 			err = fmt.Errorf("unknown comparison operator %s", operator)
 		}
 		if strings.HasPrefix(value, "@") && c.Exists == nil {
-			err = fmt.Errorf("the global regular expression %s is not in the export", value)
+			err = fmt.Errorf("%s is a global regular expression, which has no equivalent in Muster; write the pattern itself", value)
 		}
 		if err == nil && !usesUndefinedMacro(r.template, value) {
 			err = compileRule(r.template, &model.DefinitionRule{Filter: &model.DiscoveryFilter{Conditions: []model.DiscoveryCondition{c}}})
