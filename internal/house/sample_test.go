@@ -21,8 +21,8 @@ var (
 // hasWord matches a message with a word in it: a format such as "%s: %w" only joins texts of others.
 var hasWord = regexp.MustCompile(`(^|[^%\w])[A-Za-z]{2,}`)
 
-// TestSample prints names, comments and messages drawn at random. A reader who knows the field but not
-// this code says of each whether its meaning was clear at once:
+// TestSample prints names, comments and messages drawn at random. A reader who knows the field but not this code
+// writes the meaning of each after one reading, and somebody else compares the answers with the code:
 //
 //	go test ./internal/house -run Sample -v -sample 60 -seed 7
 func TestSample(t *testing.T) {
