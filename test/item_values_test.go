@@ -434,6 +434,38 @@ spec:
 	s.AwaitOutput("get items --node db1", "vfs.file.exists[/three]", "vfs.file.exists[/three,dir]", "3 entities")
 }
 
+// TestSeriesAreLimited lets a node have more items than its namespace has series, and expects an unsupported item with the
+// reason. The use of the limit is shown. After a kill of the server the next value is refused again, and with a higher
+// limit all items are stored.
+func TestSeriesAreLimited(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {limits: {series: 2}}}")
+	s.StartAgent("db1")
+	s.Apply(`
+kind: Template
+metadata: {name: three}
+spec:
+  targets: {groups: [all]}
+  items: [{key: agent.ping, interval: 1s}, {key: system.localtime, type: unsigned, interval: 1s}, {key: system.uptime, interval: 1s}]
+`)
+	const reason = "unsupported: its numbers are not stored: namespace default has its limit of series (spec.limits.series)"
+	s.AwaitOutput("get items --node db1 --limit 0", reason)
+	s.AwaitOutput("describe namespace default", "series", "the namespace has its limit of 2 series: numbers of new series are not stored")
+	s.AwaitOutput("status", "namespace default reached a limit", "spec.limits.series: muster edit namespace default")
+	s.AwaitMetric(1, "muster_limits_met_total", `limit="series"`)
+	s.AwaitOutput(`query count({node="db1"})`, "2")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	s.AwaitOutput("get items --node db1 --limit 0", reason)
+	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {limits: {series: 3}}}")
+	s.AwaitOutput(`query count({node="db1"})`, "3")
+	items := s.AwaitOutput("get items --node db1 --limit 0", "agent.ping", "system.localtime", "system.uptime")
+	assert(t, !strings.Contains(items, "unsupported"), "items under the raised limit:\n%s", items)
+}
+
 // TestSpooledValuesOpenNoProblem stops the server for longer than a trigger waits for values, and expects no problem
 // afterwards. The values that the agent collected meanwhile arrive in order.
 func TestSpooledValuesOpenNoProblem(t *testing.T) {

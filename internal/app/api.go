@@ -210,7 +210,7 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	}
 	limits := s.intent.LimitsFor(namespace)
 	limits.NodeValuesPerSec = s.sessions.Limiter().Limits(id).NodeValuesPerSec // with its default
-	return selfcheck.LimitUsages(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.metrics.DiscoveredItems(id), s.sessions.Limiter().RecentHits(time.Time{}))
+	return selfcheck.LimitUsages(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.metrics.DiscoveredItems(id), uint64(s.series.SeriesCount(namespace)), s.sessions.Limiter().RecentHits(time.Time{}))
 }
 
 // streamProgress returns a function that computes how far a handler of every result is behind the journal. Only

@@ -290,6 +290,7 @@ func (s *Server) openEventState(ctx context.Context) (err error) {
 		}, s.log)
 	})
 	s.registerTask(back, "discovered items", func(ctx context.Context) error { return s.metrics.LimitDiscovery(ctx, s.discoveryLimits(), s.log) })
+	s.registerTask(back, "refused series", func(ctx context.Context) error { return s.metrics.ReportRefusedSeries(ctx, s.reportSeriesLimit) })
 	s.registerTask(back, "old definitions", (&plan.Collector{ // of checks
 		Planner: s.planner, NamedByStates: s.usedDefinitions, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
@@ -309,12 +310,27 @@ func (s *Server) discoveryLimits() metric.DiscoveryLimits {
 	}
 }
 
+// reportSeriesLimit reports that the limit of series of a namespace refused values of a node. Node zero stands for samples
+// of remote write or of rules.
+func (s *Server) reportSeriesLimit(namespace string, node model.NodeID) {
+	id, ok := s.directory.NamespaceByName(namespace)
+	if !ok {
+		return // deleted meanwhile
+	}
+	name := "samples"
+	if node != 0 {
+		_, name, _ = s.directory.NodeName(node)
+	}
+	s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: id}, "series",
+		fmt.Sprintf("the namespace has its limit of %d series: numbers of new series are not stored", s.intent.LimitsFor(namespace).Series))
+}
+
 const (
 	// seriesLateWindow is how much older than the newest value a late value may be, such as one of an agent's spool.
 	seriesLateWindow = 24 * time.Hour
 	// maxDiscoveredItems bounds the discovered items of a namespace without a limit of its own.
 	maxDiscoveredItems = 1_000_000
-	// maxNamespaceSeries bounds the series of a namespace.
+	// maxNamespaceSeries bounds the series of a namespace without a limit of its own.
 	maxNamespaceSeries = 2_000_000
 	// maxCheckSeries bounds the series of one check on one node: twice the numbers of a result.
 	maxCheckSeries = 2 * model.MaxValues
@@ -324,7 +340,7 @@ const (
 // workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
-		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, MaxCheckSeries: maxCheckSeries, Logger: s.log, Registry: s.registry,
+		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: func(namespace string) int { return s.intent.LimitsFor(namespace).Series }, MaxCheckSeries: maxCheckSeries, Logger: s.log, Registry: s.registry,
 	})
 	if err != nil {
 		return o, err

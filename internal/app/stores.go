@@ -44,7 +44,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 		Trusted:         func(ctx context.Context, node model.NodeID) (string, error) { return s.planner.TrustedGroup(ctx, node) },
 		CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
-			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput), DiscoveredItems: maxDiscoveredItems,
+			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput), DiscoveredItems: maxDiscoveredItems, Series: maxNamespaceSeries,
 			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,
 			BytesPerSec: float64(s.cfg.NamespaceByteRate), NodeBytesPerSec: float64(s.cfg.NodeByteRate),
 		},

@@ -43,7 +43,7 @@ func (x *namespaceIndex) putLimits(name string, id model.NamespaceID, own *model
 		}{
 			{&l.States, own.States}, {&l.StatesPerNode, own.StatesPerNode}, {&l.Nodes, own.Nodes}, {&l.Labels, own.Labels},
 			{&l.OutputBytes, own.OutputBytes}, {&l.PassivePerNode, own.PassivePerNode},
-			{&l.DiscoveredItems, own.DiscoveredItems},
+			{&l.DiscoveredItems, own.DiscoveredItems}, {&l.Series, own.Series},
 		} {
 			*limit.to = cmp.Or(limit.own, *limit.to)
 		}

@@ -344,6 +344,7 @@ func validateLimits(v *Validator, l *model.Limits) {
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
 		{"valuesPerSec", l.ValuesPerSec}, {"nodeValuesPerSec", l.NodeValuesPerSec}, {"reportsPerSec", l.ReportsPerSec}, {"nodeReportsPerSec", l.NodeReportsPerSec},
 		{"bytesPerSec", l.BytesPerSec}, {"nodeBytesPerSec", l.NodeBytesPerSec}, {"passivePerNode", float64(l.PassivePerNode)}, {"discoveredItems", float64(l.DiscoveredItems)},
+		{"series", float64(l.Series)},
 	} {
 		v.FlawIf(f.value < 0, "spec.limits."+f.name, "leave the field out for the server's default", "cannot be negative")
 	}

@@ -126,6 +126,8 @@ type Limits struct {
 	// Items that discovery rules make on all nodes together; default 1000000. Above, new entities have no items, and their rules
 	// are unsupported.
 	DiscoveredItems int `json:"discoveredItems,omitempty"`
+	// Series of numbers of all nodes together; default 2000000. Above, new series get no values, and their items are unsupported.
+	Series int `json:"series,omitempty"`
 	// Values of items of all nodes, metric points of Sensu and samples of remote write per second, together.
 	ValuesPerSec float64 `json:"valuesPerSec,omitempty"`
 	// Values of items per second of one node; default ten for each of nodeResultsPerSec.

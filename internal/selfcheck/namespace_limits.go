@@ -12,7 +12,7 @@ import (
 var limitFields = [...][2]string{
 	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"},
 	{"namespace_values_rate", "valuesPerSec"}, {"node_values_rate", "nodeValuesPerSec"}, {"namespace_reports_rate", "reportsPerSec"}, {"node_reports_rate", "nodeReportsPerSec"},
-	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"}, {"discovered_items", "discoveredItems"},
+	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"}, {"discovered_items", "discoveredItems"}, {"series", "series"},
 }
 
 // LimitField returns the field in a Namespace's spec.limits for a limit. A limit without such a field gives "".
@@ -36,9 +36,9 @@ func limitText(h core.LimitHit) string {
 }
 
 // LimitUsages returns the limits of a namespace, and how much of each limit is used. It lists limits that are set or
-// were reached; uses are the numbers of event states, nodes and discovered items. The use of statesPerNode is left
+// were reached; uses are the numbers of event states, nodes, discovered items and series. The use of statesPerNode is left
 // out, because it needs a look at every node.
-func LimitUsages(namespace string, l *model.Limits, states, nodes, discovered uint64, hits []core.LimitHit) (out []v1.LimitUse) {
+func LimitUsages(namespace string, l *model.Limits, states, nodes, discovered, series uint64, hits []core.LimitHit) (out []v1.LimitUse) {
 	for _, use := range []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},
 		{Name: "statesPerNode", Limit: float64(l.StatesPerNode)},
@@ -48,6 +48,7 @@ func LimitUsages(namespace string, l *model.Limits, states, nodes, discovered ui
 		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
 		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
 		{Name: "discoveredItems", Limit: float64(l.DiscoveredItems), Used: &discovered},
+		{Name: "series", Limit: float64(l.Series), Used: &series},
 		{Name: "valuesPerSec", Limit: l.ValuesPerSec},
 		{Name: "nodeValuesPerSec", Limit: l.NodeValuesPerSec},
 		{Name: "reportsPerSec", Limit: l.ReportsPerSec},

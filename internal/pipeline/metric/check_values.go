@@ -41,7 +41,8 @@ func (w *metricApplier) storeCheckValues(n uint32, s *wire.Signal, from *shard.S
 	}
 	x := &w.numbers
 	x.applier, x.refusal = w, RejectedNumbers{At: w.Received}
-	x.node, x.namespace = w.view.opts.Series.Names(w.p.Node(n).ID)
+	x.id = w.p.Node(n).ID
+	x.node, x.namespace = w.view.opts.Series.Names(x.id)
 	x.check, x.ms = check.Name, executed/1e6
 	if len(extra.Values) > 0 {
 		x.storeValues(check, extra.Values, w.result.Output)
@@ -60,6 +61,7 @@ func readsPerfdata(check *model.CheckDefinition, r *wire.Result) bool {
 // numberWriter adds the numbers of one check result to the series store. It has buffers, which are reused.
 type numberWriter struct {
 	applier                *metricApplier
+	id                     model.NodeID
 	check, node, namespace string
 	ms                     int64 // time of the run, Unix ms
 	bounds                 []bound
@@ -125,6 +127,9 @@ func (x *numberWriter) storeNumber(value *model.Value, unit string, b bound, ms 
 		w.sending.addSample(x.samples.labels, ms, b.value)
 	case series.NamespaceFull, series.CheckFull:
 		x.refusal.add(value.Name, outcome, b.suffix != "")
+		if outcome == series.NamespaceFull && b.suffix == "" {
+			w.view.refusals.add(x.namespace, x.id)
+		}
 	}
 	w.view.samples.Add(1)
 	return outcome != series.NamespaceFull && outcome != series.CheckFull
@@ -231,7 +236,7 @@ func (p *metricPartition) deleteRejected(n uint32, check model.UnitID) {
 
 // Reason explains why the numbers have no series, and which limit an operator can raise.
 func (r *RejectedNumbers) Reason() string {
-	limit := "the namespace has as many series as it may have"
+	limit := "the namespace has its limit of series (spec.limits.series)"
 	if r.Outcome == series.CheckFull {
 		limit = "the check has as many series on this node as it may have, because it printed ever new labels"
 	}

@@ -46,7 +46,11 @@ type TriggerState struct {
 func (v *View) Items(node model.NodeID) (list []ItemState) {
 	v.eachTemplateState(node, func(u *templateState) {
 		for i := range u.slots {
-			list = append(list, u.itemState(i))
+			one := u.itemState(i)
+			if one.Reason == "" && u.slots[i].isSeriesRefused() {
+				one.Reason = v.refusedSeriesReason(node)
+			}
+			list = append(list, one)
 		}
 	})
 	return list
@@ -57,7 +61,7 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, unsupported bool)) {
 	v.eachTemplateState(node, func(u *templateState) {
 		for i := range u.slots {
-			each(&u.Items[i], u.slots[i].at, u.slots[i].reason != "")
+			each(&u.Items[i], u.slots[i].at, u.slots[i].reason != "" || u.slots[i].isSeriesRefused())
 		}
 	})
 }

@@ -32,6 +32,7 @@ type View struct {
 	partitions [model.Partitions]metricPartition
 	forms      templateCache
 	costs      costTables
+	refusals   seriesRefusals
 	wake       chan struct{} // capacity 1: there are new verdicts
 
 	values, unsupported, recorded, samples atomic.Uint64

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -48,6 +49,9 @@ func (w *metricApplier) storeSample(n uint32, u *templateState, position int, at
 	of := &u.slots[position].series
 	if ms, ok := w.view.opts.Series.Store.Append(w.p.ID, of, w.labels, at, f); ok {
 		w.sending.addSample(of.Labels(), ms, f)
+	} else if of.IsRefused() {
+		_, namespace := w.view.opts.Series.Names(w.name.node)
+		w.view.refusals.add(namespace, w.name.node)
 	}
 }
 
@@ -76,8 +80,11 @@ func (w *metricApplier) storeSamples(r *wire.Samples) {
 		var of series.Series
 		stored := x.stored[:0]
 		for _, s := range x.reader.Samples {
-			if store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value) == series.Stored {
+			switch store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value) {
+			case series.Stored:
 				stored = append(stored, s)
+			case series.NamespaceFull:
+				w.view.refusals.add(strings.Clone(x.labels.Get(series.LabelNamespace)), 0)
 			}
 		}
 		if x.stored = stored; len(stored) > 0 && w.sending.on && w.sending.sender.Selects(x.labels) {

@@ -52,6 +52,7 @@ type db struct {
 	options    Options
 	partitions [model.Partitions]headPartition
 	index      *seriesIndex
+	refused    headSeries   // of handles whose series the namespace's limit refused; removed, so that the next value searches again
 	sealed     atomic.Int64 // the head takes older values as late ones: blocks have their ranges
 
 	filesMu sync.Mutex
@@ -84,7 +85,7 @@ func Open(dir string, o Options) (Store, error) {
 		o.FS = disk.OS{}
 	}
 	o.Range, o.Logger = cmp.Or(o.Range, defaultRange), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &db{dir: dir, options: o, index: newIndex(), files: map[[2]int64]*rangeFile{}, missing: map[[2]int64]bool{}}
+	s := &db{dir: dir, options: o, index: newIndex(), refused: headSeries{removed: true, refused: true}, files: map[[2]int64]*rangeFile{}, missing: map[[2]int64]bool{}}
 	for i := range s.partitions {
 		s.partitions[i].reset()
 	}
@@ -412,6 +413,9 @@ func (s *db) enforceRetention(newest int64) error {
 	}
 	return s.replaceBlocks(old, nil)
 }
+
+// SeriesCount returns the number of series of values in the head of a namespace, without the series of bounds.
+func (s *db) SeriesCount(namespace string) int { return s.index.seriesCount(namespace) }
 
 // Counts returns the counters since the store was opened.
 func (s *db) Counts() (sum Counts) {

@@ -208,7 +208,7 @@ func TestConformRefusesOldValues(t *testing.T) {
 // refused and counted.
 func TestConformLimitsSeriesOfNamespace(t *testing.T) {
 	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
-		s := open(Options{MaxSeries: 2})
+		s := open(Options{MaxSeries: limitSeries(2)})
 		defer s.Close()
 		for i, l := range []labels.Labels{load, Labels("a", "n", "default", "t"), Labels("b", "n", "default", "t"), Labels("b", "n", "other", "t")} {
 			add(t, s, &Series{}, l, int64(i), 1)
@@ -224,7 +224,7 @@ func TestConformLimitsSeriesOfNamespace(t *testing.T) {
 // their place: then the thresholds get no values.
 func TestConformLimitsSeriesOfCheck(t *testing.T) {
 	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
-		s := open(Options{MaxSeries: 4, MaxCheckSeries: 2})
+		s := open(Options{MaxSeries: limitSeries(4), MaxCheckSeries: 2})
 		defer s.Close()
 		of := func(metric, item, node string) labels.Labels {
 			return labels.FromStrings(LabelMetric, metric, LabelItem, item, LabelCheck, "queue", LabelNode, node, LabelNamespace, "default")
@@ -253,7 +253,7 @@ func TestConformLimitsSeriesOfCheck(t *testing.T) {
 // number of the check nor a bound: values of others take nothing from it.
 func TestConformRecordingRulesDoNotUseCheckLimit(t *testing.T) {
 	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
-		s := open(Options{MaxSeries: 4, MaxCheckSeries: 1})
+		s := open(Options{MaxSeries: limitSeries(4), MaxCheckSeries: 1})
 		defer s.Close()
 		of := func(metric, item string) labels.Labels {
 			return labels.FromStrings(LabelMetric, metric, LabelItem, item, LabelCheck, "queue", LabelNode, "n", LabelNamespace, "default")
@@ -297,7 +297,7 @@ func TestConformRandom(t *testing.T) {
 	names := []labels.Labels{load, Labels("a", "web-1", "default", "linux"), Labels("a", "web-2", "other", "linux"), Labels("b[,x]", "web-2", "other", "linux")}
 	open := storeOpeners()
 	rapid.Check(t, func(r *rapid.T) {
-		o := Options{LateWindow: time.Hour, MaxSeries: 2, Range: 10 * time.Second}
+		o := Options{LateWindow: time.Hour, MaxSeries: limitSeries(2), Range: 10 * time.Second}
 		type store struct {
 			Store
 			refs []Series
@@ -366,7 +366,7 @@ func TestConformRandom(t *testing.T) {
 // TestCountsAreMetrics expects the counters of a store among the Prometheus metrics.
 func TestCountsAreMetrics(t *testing.T) {
 	r := prometheus.NewRegistry()
-	s, err := Open(t.TempDir(), Options{LateWindow: time.Hour, MaxSeries: 1, Registry: r})
+	s, err := Open(t.TempDir(), Options{LateWindow: time.Hour, MaxSeries: limitSeries(1), Registry: r})
 	testenv.NoError(t, err)
 	defer s.Close()
 	var ref Series

@@ -79,6 +79,21 @@ func (m *memoryStore) Counts() Counts {
 	return m.counts
 }
 
+// SeriesCount returns the number of series of values in a namespace.
+func (m *memoryStore) SeriesCount(namespace string) (count int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.disk.labels {
+		if l.Get(LabelNamespace) == namespace && !isBound(l) {
+			count++
+		}
+	}
+	return count
+}
+
+// limitSeries returns the limit of Options.MaxSeries that is the same for all namespaces.
+func limitSeries(most int) func(string) int { return func(string) int { return most } }
+
 // Append appends a value to a series by the same rules as the real store.
 func (m *memoryStore) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) (int64, bool) {
 	m.mu.Lock()
@@ -130,7 +145,10 @@ func (m *memoryStore) find(key string, l labels.Labels) Outcome {
 			}
 		}
 	}
-	missing, limit := m.disk.values[key] == nil, m.options.MaxSeries
+	missing, limit := m.disk.values[key] == nil, 0
+	if m.options.MaxSeries != nil {
+		limit = m.options.MaxSeries(l.Get(LabelNamespace))
+	}
 	_, number := PerformanceDataKind(l)
 	number = number && !isBound(l)
 	switch {

@@ -45,6 +45,7 @@ type headSeries struct {
 	limit        uint8  // values at which open is full
 	removed      bool   // it has left the head
 	bound        bool   // of a number in results of a check: see isBound
+	refused      bool   // only of db.refused
 	open         openChunk
 
 	openMin    int64         // time of the first value of open
@@ -184,16 +185,18 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 }
 
 // findSeries returns the series of a Series handle, and creates a missing series. It returns nil if the
-// namespace or the check has too many series. Call it with the partition's mutex.
+// namespace or the check has too many series. After a refusal by the namespace's limit, the handle refers to
+// db.refused. Call it with the partition's mutex.
 func (s *db) findSeries(p *headPartition, ref *Series, l labels.Labels) (*headSeries, Outcome) {
 	of, outcome := s.index.find(p, l, seriesLimits{s.options.MaxSeries, s.options.MaxCheckSeries})
+	ref.of = of
 	switch outcome {
 	case NamespaceFull:
 		p.counts.Unbounded++
+		ref.of = &s.refused
 	case CheckFull:
 		p.counts.Crowded++
 	}
-	ref.of = of
 	return of, outcome
 }
 

@@ -47,7 +47,18 @@ func checkHash(l labels.Labels, bound bool) uint64 {
 }
 
 // seriesLimits has the limits Options.MaxSeries and Options.MaxCheckSeries.
-type seriesLimits struct{ namespace, check int }
+type seriesLimits struct {
+	namespace func(string) int // nil: no limit
+	check     int
+}
+
+// ofNamespace returns the limit of series in the namespace of some labels, or zero for no limit.
+func (s seriesLimits) ofNamespace(l labels.Labels) int {
+	if s.namespace == nil {
+		return 0
+	}
+	return s.namespace(l.Get(LabelNamespace))
+}
 
 // find returns the series of a partition with given labels, and makes a missing one. It returns nil with the reason
 // if a limit is reached. For a new series of values, only series of values count towards the limit of the namespace.
@@ -56,20 +67,27 @@ type seriesLimits struct{ namespace, check int }
 func (x *seriesIndex) find(p *headPartition, l labels.Labels, limits seriesLimits) (*headSeries, Outcome) {
 	hash := l.Hash()
 	x.mu.RLock()
-	of, _ := x.search(p, hash, l)
-	if of != nil && of.bound && limits.namespace > 0 {
-		if count := x.namespaces[l.Get(LabelNamespace)]; count.values+count.bounds > limits.namespace {
-			x.mu.RUnlock()
-			return nil, NamespaceFull
+	of, twin := x.search(p, hash, l)
+	full := Stored
+	switch {
+	case of != nil && of.bound:
+		count := x.namespaces[l.Get(LabelNamespace)]
+		if limit := limits.ofNamespace(l); limit > 0 && count.values+count.bounds > limit {
+			full = NamespaceFull
 		}
+	case of == nil && twin == nil:
+		full = x.checkNew(l, isBound(l), limits) // refused values do not wait for each other
 	}
 	x.mu.RUnlock()
+	if full != Stored {
+		return nil, full
+	}
 	if of != nil {
 		return of, Stored
 	}
 	x.mu.Lock() // no other goroutine makes a series of this partition; one may have made a twin
 	defer x.mu.Unlock()
-	_, twin := x.search(p, hash, l)
+	_, twin = x.search(p, hash, l)
 	bound := isBound(l)
 	if twin == nil {
 		if full := x.countNew(l, bound, limits); full != Stored {
@@ -90,21 +108,31 @@ func (x *seriesIndex) find(p *headPartition, l labels.Labels, limits seriesLimit
 	return of, Stored
 }
 
-// countNew counts a new series and returns Stored, or returns the limit that refuses the series. Call it with mu.
-func (x *seriesIndex) countNew(l labels.Labels, bound bool, limits seriesLimits) Outcome {
+// checkNew returns the limit that refuses a new series, or Stored. Call it with mu, at least for reading.
+func (x *seriesIndex) checkNew(l labels.Labels, bound bool, limits seriesLimits) Outcome {
 	check, count := checkHash(l, bound), x.namespaces[l.Get(LabelNamespace)]
 	taken := count.values
 	if bound {
 		taken += count.bounds
 	}
-	switch {
-	case limits.namespace > 0 && taken >= limits.namespace:
+	switch limit := limits.ofNamespace(l); {
+	case limit > 0 && taken >= limit:
 		return NamespaceFull
 	case limits.check > 0 && check != 0 && int(x.checks[check]) >= limits.check:
 		return CheckFull
-	case bound:
+	}
+	return Stored
+}
+
+// countNew counts a new series and returns Stored, or returns the limit that refuses the series. Call it with mu.
+func (x *seriesIndex) countNew(l labels.Labels, bound bool, limits seriesLimits) Outcome {
+	if full := x.checkNew(l, bound, limits); full != Stored {
+		return full
+	}
+	check, count := checkHash(l, bound), x.namespaces[l.Get(LabelNamespace)]
+	if bound {
 		count.bounds++
-	default:
+	} else {
 		count.values++
 	}
 	x.namespaces[strings.Clone(l.Get(LabelNamespace))] = count
@@ -131,6 +159,13 @@ func (x *seriesIndex) removeFromCounts(of *headSeries) {
 			delete(x.checks, check)
 		}
 	}
+}
+
+// seriesCount returns the number of series of values in a namespace.
+func (x *seriesIndex) seriesCount(namespace string) int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.namespaces[namespace].values
 }
 
 // search finds a partition's series by its labels, or an equal series of a second partition (twin). A twin is an equal

@@ -442,7 +442,7 @@ func TestLateValuesOfWrittenRanges(t *testing.T) {
 // TestInactiveSeriesLeaveMemory expects a series without recent values to leave the memory, and to return with its next value.
 // The reference stays the same.
 func TestInactiveSeriesLeaveMemory(t *testing.T) {
-	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxSeries: 2})
+	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxSeries: limitSeries(2)})
 	defer s.Close()
 	var ref, other Series
 	appendValues(t, s, &ref, 0, 10)

@@ -48,6 +48,8 @@ type Store interface {
 	Sync(p model.Partition) error
 	// Run writes blocks, merges and deletes them until ctx ends. It begins when all partitions are decoded.
 	Run(ctx context.Context)
+	// SeriesCount returns the number of series of values in the head of a namespace, without the series of bounds.
+	SeriesCount(namespace string) int
 	// Trouble returns why the store cannot write its files; nil: it can.
 	Trouble() error
 	// Counts returns the counters since the store was opened.
@@ -73,6 +75,9 @@ type Series struct{ of *headSeries }
 
 // Labels returns the labels of the series. Call it only after Append, because the zero value refers to no series yet.
 func (s *Series) Labels() labels.Labels { return s.of.labels }
+
+// IsRefused reports whether the limit of the namespace refused the series when its last value came.
+func (s *Series) IsRefused() bool { return s.of != nil && s.of.refused }
 
 // Outcome says whether Insert stored a value, or why not.
 type Outcome uint8
@@ -131,8 +136,10 @@ type Options struct {
 	MaxBytes       int64         // the oldest blocks are deleted beyond this size; zero: none is
 	TrendRetention time.Duration // of hourly trends of deleted blocks; zero: none are kept
 	LateWindow     time.Duration // how much older than the newest value of its partition a value may be
-	MaxSeries      int           // in the head, per namespace; zero: no limit. Bounds of numbers get the part that values leave.
-	MaxCheckSeries int           // of numbers in results of one check on one node, in the head; zero: no limit
+	// MaxSeries returns the limit of series of a namespace in the head; zero and a nil function: no limit. New series and values of
+	// bounds ask for it. Bounds of numbers get the part that values leave.
+	MaxSeries      func(namespace string) int
+	MaxCheckSeries int // of numbers in results of one check on one node, in the head; zero: no limit
 	Logger         *slog.Logger
 	Registry       prometheus.Registerer // nil: no metrics
 }
