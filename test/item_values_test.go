@@ -434,7 +434,7 @@ spec:
 	s.AwaitOutput("get items --node db1", "vfs.file.exists[/three]", "vfs.file.exists[/three,dir]", "3 entities")
 }
 
-// TestSeriesAreLimited lets a node have more items than its namespace has series, and expects an unsupported item with the
+// TestSeriesAreLimited collects more items than the namespace may have series, and expects an unsupported item with the
 // reason. The use of the limit is shown. After a kill of the server the next value is refused again, and with a higher
 // limit all items are stored.
 func TestSeriesAreLimited(t *testing.T) {

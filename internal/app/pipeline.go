@@ -290,7 +290,7 @@ func (s *Server) openEventState(ctx context.Context) (err error) {
 		}, s.log)
 	})
 	s.registerTask(back, "discovered items", func(ctx context.Context) error { return s.metrics.LimitDiscovery(ctx, s.discoveryLimits(), s.log) })
-	s.registerTask(back, "refused series", func(ctx context.Context) error { return s.metrics.ReportRefusedSeries(ctx, s.reportSeriesLimit) })
+	s.registerTask(back, "refused series", func(ctx context.Context) error { return s.metrics.ReportRefusedSeries(ctx, newSeriesReport(s)) })
 	s.registerTask(back, "old definitions", (&plan.Collector{ // of checks
 		Planner: s.planner, NamedByStates: s.usedDefinitions, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
@@ -310,19 +310,21 @@ func (s *Server) discoveryLimits() metric.DiscoveryLimits {
 	}
 }
 
-// reportSeriesLimit reports that the limit of series of a namespace refused values of a node. Node zero stands for samples
-// of remote write or of rules.
-func (s *Server) reportSeriesLimit(namespace string, node model.NodeID) {
-	id, ok := s.directory.NamespaceByName(namespace)
-	if !ok {
-		return // deleted meanwhile
+// newSeriesReport returns a function that reports the limit of series of a namespace as reached by a node. Node zero
+// stands for samples of remote write or of rules.
+func newSeriesReport(s *Server) func(namespace string, node model.NodeID) {
+	return func(namespace string, node model.NodeID) {
+		id, ok := s.directory.NamespaceByName(namespace)
+		if !ok {
+			return // deleted meanwhile
+		}
+		name := "samples"
+		if node != 0 {
+			_, name, _ = s.directory.NodeName(node)
+		}
+		s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: id}, "series",
+			fmt.Sprintf("the namespace has its limit of %d series: numbers of new series are not stored", s.intent.LimitsFor(namespace).Series))
 	}
-	name := "samples"
-	if node != 0 {
-		_, name, _ = s.directory.NodeName(node)
-	}
-	s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: id}, "series",
-		fmt.Sprintf("the namespace has its limit of %d series: numbers of new series are not stored", s.intent.LimitsFor(namespace).Series))
 }
 
 const (

@@ -21,6 +21,7 @@ import (
 // Kinds of findings about values.
 const (
 	Lost           report.Kind = "values lost"
+	Refused        report.Kind = "values refused by the limit of series"
 	Doubled        report.Kind = "values stored twice"
 	Wrong          report.Kind = "series with wrong values"
 	Unknown        report.Kind = "series or problems that nobody caused"
@@ -74,7 +75,7 @@ func Values(p *plan.Plan, members map[int]*observe.Ledger, state *observe.State)
 			}
 		}
 		if raw, ok := state.Raw[node]; ok {
-			list.judgeRaw(p, c, node, acked, sent, raw)
+			list.judgeRaw(p, c, node, acked, sent, raw, state.SeriesLimit != "")
 		}
 	}
 	if state != nil {
@@ -87,7 +88,11 @@ func Values(p *plan.Plan, members map[int]*observe.Ledger, state *observe.State)
 func (f *findings) judgeSum(p *plan.Plan, c *plan.Class, node, of int, acked, sent uint64, state *observe.State) {
 	count := uint64(state.Counts[node][of])
 	name := fmt.Sprintf("node %d, %s", node, c.Items[of].Key)
-	f.add(Lost, int(acked)-int(count), "%s: %d values, %d were acknowledged", name, count, acked)
+	if missing := int(acked) - int(count); count == 0 && state.SeriesLimit != "" {
+		f.add(Refused, missing, "%s: %s (spec.limits.series)", name, state.SeriesLimit)
+	} else {
+		f.add(Lost, missing, "%s: %d values, %d were acknowledged", name, count, acked)
+	}
 	f.add(Doubled, int(count)-int(sent), "%s: %d values, %d were sent", name, count, sent)
 	if count != acked || acked != sent {
 		return
@@ -102,10 +107,10 @@ func (f *findings) judgeSum(p *plan.Plan, c *plan.Class, node, of int, acked, se
 }
 
 // judgeRaw compares all values of a node's items. It searches for each value, because values from before and after a
-// kill may be in another order.
-func (f *findings) judgeRaw(p *plan.Plan, c *plan.Class, node int, acked, sent uint64, raw [][]float64) {
+// kill may be in another order. If the server is at its limit of series, items without values are findings of judgeSum.
+func (f *findings) judgeRaw(p *plan.Plan, c *plan.Class, node int, acked, sent uint64, raw [][]float64, limited bool) {
 	for of := range c.Items {
-		if c.Items[of].Kind.IsText() {
+		if c.Items[of].Kind.IsText() || limited && len(raw[of]) == 0 {
 			continue
 		}
 		left := map[float64]int{}

@@ -55,9 +55,16 @@ func TestJudgeFindsLies(t *testing.T) {
 		lie  func(members map[int]*observe.Ledger, s *observe.State)
 		want []report.Kind
 	}{
-		"none":                      {func(map[int]*observe.Ledger, *observe.State) {}, nil},
-		"lost":                      {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[3][4]-- }, []report.Kind{Lost}},
-		"no series":                 {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
+		"none":      {func(map[int]*observe.Ledger, *observe.State) {}, nil},
+		"lost":      {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[3][4]-- }, []report.Kind{Lost}},
+		"no series": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
+		"no series, limited": {func(_ map[int]*observe.Ledger, s *observe.State) {
+			s.Counts[2][1], s.Sums[2][1], s.Raw[2][1], s.SeriesLimit = 0, 0, nil, "the namespace has its limit of 2 series"
+		}, []report.Kind{Refused}},
+		"lost beside the limit": {func(_ map[int]*observe.Ledger, s *observe.State) {
+			s.Counts[3][4]--
+			s.SeriesLimit = "the namespace has its limit of 2 series"
+		}, []report.Kind{Lost}},
 		"doubled":                   {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[1][1]++ }, []report.Kind{Doubled}},
 		"one lost, another doubled": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Sums[1][3] += 0.01 }, []report.Kind{Wrong}},
 		"another value":             {func(_ map[int]*observe.Ledger, s *observe.State) { s.Raw[2][5][9] += 0.5 }, []report.Kind{Wrong}},

@@ -11,6 +11,8 @@ type State struct {
 	Raw      map[int][][]float64  `json:"raw,omitempty"`      // the values of each item of some nodes, by time
 	Problems map[Trigger]Problems `json:"problems,omitempty"` // of the triggers that had any
 	Unknown  int                  `json:"unknown,omitempty"`  // series and problems that the plan does not have
+
+	SeriesLimit string `json:"seriesLimit,omitempty"` // why the server refused series of the namespace; empty: it refused none
 }
 
 // Trigger names the trigger of an item of a node.

@@ -214,6 +214,19 @@ func (p *Plan) float(kind Kind, node, of int, tick uint64) float64 {
 // limit is the threshold of the triggers. Fewer high values than the window has never reach it on average: (99+99+39)/3 < 80.
 const limit = 80
 
+// Series returns how many items of all nodes have numbers, each with a series in the server's store.
+func (p *Plan) Series() (n int) {
+	for i := range p.Classes {
+		c := &p.Classes[i]
+		for k := range c.Items {
+			if !c.Items[k].Kind.IsText() {
+				n += c.Nodes
+			}
+		}
+	}
+	return n
+}
+
 // Resources returns the Templates of all classes.
 func (p *Plan) Resources(of Resource) (list []model.Resource) {
 	for i := range p.Classes {

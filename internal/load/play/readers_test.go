@@ -32,6 +32,18 @@ func answering(t *testing.T, value any) *client.Client {
 	return api
 }
 
+// TestReaderNamesSeriesLimit expects the reason of the server's limit of series in the state of values, and no reason
+// without a refusal.
+func TestReaderNamesSeriesLimit(t *testing.T) {
+	for _, reason := range []string{"the namespace has its limit of 2 series", ""} {
+		state := v1.State{Limits: []v1.LimitUse{{Name: "states", Reason: "the namespace has 9 states"}, {Name: "series", Limit: 2, Reason: reason}}}
+		r, s := &ValueReader{API: answering(t, state), Namespace: "load"}, &observe.State{}
+		if err := r.readSeriesLimit(t.Context(), s); err != nil || s.SeriesLimit != reason {
+			t.Errorf("%v, reason %q, want %q", err, s.SeriesLimit, reason)
+		}
+	}
+}
+
 // TestReadersFindEarlierRuns expects that problems from before the start are not compared, and that a server with an open
 // problem, or with directive runs, of an earlier run is refused.
 func TestReadersFindEarlierRuns(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
@@ -105,7 +106,24 @@ func (r *ValueReader) read(ctx context.Context) (*observe.State, error) {
 			return nil, err
 		}
 	}
+	if err := r.readSeriesLimit(ctx, s); err != nil {
+		return nil, err
+	}
 	return s, r.readProblems(ctx, s)
+}
+
+// readSeriesLimit reads the reason why the server refused series of the namespace.
+func (r *ValueReader) readSeriesLimit(ctx context.Context, s *observe.State) error {
+	of, err := r.API.Resources.State(ctx, kind.Namespace().KindInfo, "", r.Namespace)
+	if err != nil {
+		return fmt.Errorf("read the limits of namespace %q: %w", r.Namespace, err)
+	}
+	for _, limit := range of.Limits {
+		if limit.Name == "series" {
+			s.SeriesLimit = limit.Reason
+		}
+	}
+	return nil
 }
 
 // selector returns the selector of the nodes' series since the start of the values, without performance data of checks.

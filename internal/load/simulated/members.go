@@ -76,9 +76,16 @@ func Things(sc *scenario.Scenario) (list []Thing) {
 	return list
 }
 
+// leastSeries is the least limit of series of the namespace: the server's default.
+const leastSeries = 2_000_000
+
 // Resources are the namespace, groups, proxy nodes, checks, Templates and policies of a scenario.
 func Resources(sc *scenario.Scenario) []model.Resource {
-	list := []model.Resource{Resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
+	namespace, values := &model.NamespaceSpec{}, plan.New(sc)
+	if values != nil {
+		namespace.Limits = &model.Limits{Series: max(leastSeries, 2*values.Series())} // an earlier run may have as many
+	}
+	list := []model.Resource{Resource(model.Metadata{Name: Namespace}, namespace)}
 	group := func(name string) {
 		where := fmt.Sprintf("%q in node.labels && node.labels[%q] == %q", ClassLabel, ClassLabel, name)
 		list = append(list, Resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
@@ -118,8 +125,8 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 	declare := func(name string, spec model.Spec) model.Resource {
 		return Resource(model.Metadata{Name: name, Namespace: Namespace}, spec)
 	}
-	if p := plan.New(sc); p != nil {
-		list = append(list, p.Resources(declare)...)
+	if values != nil {
+		list = append(list, values.Resources(declare)...)
 	}
 	if p := plan.NewDirectives(sc); p != nil {
 		list = append(list, p.Resources(declare)...)

@@ -28,8 +28,8 @@ func (r *seriesRefusals) add(namespace string, node model.NodeID) {
 	r.nodes[namespace] = node
 }
 
-// take returns and forgets the recorded namespaces with their last nodes.
-func (r *seriesRefusals) take() map[string]model.NodeID {
+// drain returns and removes the recorded namespaces with their last nodes.
+func (r *seriesRefusals) drain() map[string]model.NodeID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	nodes := r.nodes
@@ -44,7 +44,7 @@ const refusalPeriod = time.Second
 // passes the last node, or zero for samples. It reports each namespace at most once a second.
 func (v *View) ReportRefusedSeries(ctx context.Context, report func(namespace string, node model.NodeID)) error {
 	for pause.For(ctx, refusalPeriod) == nil {
-		for namespace, node := range v.refusals.take() {
+		for namespace, node := range v.refusals.drain() {
 			report(namespace, node)
 		}
 	}
@@ -56,7 +56,7 @@ func (s *itemSlot) isSeriesRefused() bool {
 	return s.series.IsRefused() && s.value.Kind() != item.TextValue
 }
 
-// refusedSeriesReason explains why the numbers of a node's item are not stored, and which limit an operator can raise.
+// refusedSeriesReason explains why the store refuses the numbers of a node's item, and names the limit to raise.
 func (v *View) refusedSeriesReason(node model.NodeID) string {
 	_, namespace := v.opts.Series.Names(node)
 	return fmt.Sprintf("its numbers are not stored: namespace %s has its limit of series (spec.limits.series)", namespace)

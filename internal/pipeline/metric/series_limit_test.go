@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestRefusedSeriesMakeItemsUnsupported stores two items in a namespace with one series, and expects the second item to be
-// unsupported until the limit is raised. The refusal changes no state: a view without a limit has the same hash. A
+// TestRefusedSeriesMakeItemsUnsupported stores two items in a namespace with one series, and expects one unsupported item.
+// A higher limit ends that. The refusal changes no state: a view without a limit has the same hash. A
 // restart from a snapshot refuses the next value again.
 func TestRefusedSeriesMakeItemsUnsupported(t *testing.T) {
 	dir, limit := t.TempDir(), 1

@@ -414,7 +414,7 @@ func (s *db) enforceRetention(newest int64) error {
 	return s.replaceBlocks(old, nil)
 }
 
-// SeriesCount returns the number of series of values in the head of a namespace, without the series of bounds.
+// SeriesCount returns the number of series in the head of a namespace. Series of bounds do not count.
 func (s *db) SeriesCount(namespace string) int { return s.index.seriesCount(namespace) }
 
 // Counts returns the counters since the store was opened.

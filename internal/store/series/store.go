@@ -48,7 +48,7 @@ type Store interface {
 	Sync(p model.Partition) error
 	// Run writes blocks, merges and deletes them until ctx ends. It begins when all partitions are decoded.
 	Run(ctx context.Context)
-	// SeriesCount returns the number of series of values in the head of a namespace, without the series of bounds.
+	// SeriesCount returns the number of series in the head of a namespace. Series of bounds do not count.
 	SeriesCount(namespace string) int
 	// Trouble returns why the store cannot write its files; nil: it can.
 	Trouble() error
