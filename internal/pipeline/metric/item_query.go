@@ -47,7 +47,7 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 	v.eachTemplateState(node, func(u *templateState) {
 		for i := range u.slots {
 			one := u.itemState(i)
-			if one.Reason == "" && u.slots[i].isSeriesRefused() {
+			if one.Reason == "" && u.isSeriesRefused(i) {
 				one.Reason = v.refusedSeriesReason(node)
 			}
 			list = append(list, one)
@@ -61,7 +61,7 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, unsupported bool)) {
 	v.eachTemplateState(node, func(u *templateState) {
 		for i := range u.slots {
-			each(&u.Items[i], u.slots[i].at, u.slots[i].reason != "" || u.slots[i].isSeriesRefused())
+			each(&u.Items[i], u.slots[i].at, u.slots[i].reason != "" || u.isSeriesRefused(i))
 		}
 	})
 }

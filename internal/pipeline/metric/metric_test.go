@@ -46,9 +46,10 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 		c.Items, c.Macros = c.Items[:1], map[string]string{"{$MAX}": "4"}
 		c.Triggers = []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>{$MAX}"}, {Name: "other", Expression: "last(//load)>{$NONE}"}}
 	}
-	if id == 8 { // an edit: another item in front, no trigger
+	if id == 8 || id == 14 { // an edit: another item in front, no trigger
 		c.Items = append([]model.Item{{Key: "cpu"}}, c.Items...)
 		c.Triggers = nil
+		c.Items[1].NoHistory = id == 14
 	}
 	return c.ToDefinition()
 }

@@ -51,9 +51,11 @@ func (v *View) ReportRefusedSeries(ctx context.Context, report func(namespace st
 	return nil
 }
 
-// isSeriesRefused reports whether the limit of the namespace refused the series of an item's last number.
-func (s *itemSlot) isSeriesRefused() bool {
-	return s.series.IsRefused() && s.value.Kind() != item.TextValue
+// isSeriesRefused reports whether the limit of the namespace refused the series of an item's last number. Items whose
+// values are texts or are not stored may have an older refusal.
+func (u *templateState) isSeriesRefused(i int) bool {
+	s := &u.slots[i]
+	return s.series.IsRefused() && s.value.Kind() != item.TextValue && !u.Items[i].NoHistory
 }
 
 // refusedSeriesReason explains why the store refuses the numbers of a node's item, and names the limit to raise.

@@ -84,6 +84,25 @@ func TestRefusedSeriesMakeItemsUnsupported(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
+// TestItemsWithoutHistoryNeedNoSeries edits an item that the limit of series refused, so that its values are not stored. It
+// expects the item to be supported again.
+func TestItemsWithoutHistoryNeedNoSeries(t *testing.T) {
+	s := testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour, MaxSeries: func(string) int { return 1 }}))(t)
+	defer s.Close()
+	v := newSeriesView(s, nil)
+	for number, c := range []struct {
+		definition model.DefinitionID
+		refused    bool
+	}{{8, true}, {14, false}} {
+		testenv.NoError(t, v.shard.Apply(&testCommit{uint64(number + 1), [][]byte{v.values(c.definition, item.FromFloat(1), item.FromFloat(2))}}))
+		for _, i := range v.Items(7) {
+			if i.Key == "load" && (i.Reason != "") != c.refused {
+				t.Errorf("with definition %d, item load has the reason %q", c.definition, i.Reason)
+			}
+		}
+	}
+}
+
 // TestRefusedSeriesAreReported exceeds the limit of series with values and with samples of remote write. It expects one
 // report of each namespace in a second, with the node of the last value.
 func TestRefusedSeriesAreReported(t *testing.T) {
