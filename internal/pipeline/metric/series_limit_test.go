@@ -84,8 +84,8 @@ func TestRefusedSeriesMakeItemsUnsupported(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestItemsWithoutHistoryNeedNoSeries edits an item that the limit of series refused, so that its values are not stored. It
-// expects the item to be supported again.
+// TestItemsWithoutHistoryNeedNoSeries switches off the history of an item that the limit of series refused. The test
+// expects a supported item.
 func TestItemsWithoutHistoryNeedNoSeries(t *testing.T) {
 	s := testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour, MaxSeries: func(string) int { return 1 }}))(t)
 	defer s.Close()
