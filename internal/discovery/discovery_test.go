@@ -221,6 +221,11 @@ func TestInstanceHasLimits(t *testing.T) {
 			d.Items[0].Key = "x[{#FSNAME}]"
 			d.Items[0].Steps = []model.Step{{Name: "trim", Parameters: []string{strings.Repeat("{#FSNAME}", 6000)}}}
 		},
+		"functions that repeat a value": func(d *model.DefinitionRule) {
+			d.Items[0].Key = "x[{#FSNAME}]"
+			text := `{{#FSNAME}.regsub("(.*)","` + strings.Repeat(`\1`, 60) + `")}`
+			d.Items[0].Steps = []model.Step{{Name: "trim", Parameters: []string{strings.Repeat(text, 100)}}}
+		},
 		"triggers": func(d *model.DefinitionRule) {
 			for i := range 2000 {
 				d.Triggers = append(d.Triggers, model.DefinitionTrigger{Name: fmt.Sprint(i, "{#FSNAME}"), Expression: "1"})

@@ -231,14 +231,14 @@ func (r *Rule) expandedBytes(s *State, e *Entity) (n int) {
 	value := s.macroLookup(e)
 	add := func(texts ...string) {
 		for _, text := range texts {
-			macros := model.EntityMacros(text)
-			if len(macros) > 0 {
+			hasMacro := false
+			_ = model.ReplaceEscapedEntityMacros(text, value, func(v string) string {
+				hasMacro = true
+				n += 2 * len(v) // in a key and an expression, quotation marks are escaped
+				return ""
+			})
+			if hasMacro {
 				n += len(text)
-			}
-			for _, macro := range macros {
-				if v, ok := value(macro); ok {
-					n += 2 * len(v) // in a key and an expression, quotation marks are escaped
-				}
 			}
 		}
 	}

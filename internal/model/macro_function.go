@@ -6,10 +6,16 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/muster-fleet/muster/internal/item"
 )
 
 // maxMacroResult bounds the result of a macro function in bytes, because templates repeat the groups of a match.
 const maxMacroResult = 64 << 10
+
+// maxMacroPatternSteps bounds the instructions of a regular expression in a macro function. Each use of the macro
+// compiles the expression.
+const maxMacroPatternSteps = 500
 
 // macroFunction is a function of Zabbix over the value of a macro, such as regsub in {{#NAME}.regsub("^(\w+)", "\1")}.
 type macroFunction struct {
@@ -100,8 +106,8 @@ func (f *macroFunction) substitute(value string) (string, bool) {
 	if len(f.params) != 2 {
 		return "", false
 	}
-	pattern, err := regexp.Compile(flags + f.params[0])
-	if err != nil {
+	pattern, ok := compileMacroPattern(flags + f.params[0])
+	if !ok {
 		return "", false
 	}
 	at := pattern.FindStringSubmatchIndex(value)
@@ -118,8 +124,8 @@ func (f *macroFunction) replace(value string) (string, bool) {
 		return "", false
 	}
 	for i := 0; i < len(f.params); i += 2 {
-		pattern, err := regexp.Compile("(?m)" + f.params[i])
-		if err != nil {
+		pattern, ok := compileMacroPattern("(?m)" + f.params[i])
+		if !ok {
 			return "", false
 		}
 		var out strings.Builder
@@ -138,6 +144,12 @@ func (f *macroFunction) replace(value string) (string, bool) {
 		value = out.String() + value[end:]
 	}
 	return value, true
+}
+
+// compileMacroPattern compiles a regular expression of a macro function. It refuses invalid and large expressions.
+func compileMacroPattern(source string) (*regexp.Regexp, bool) {
+	pattern, steps, err := item.CompilePattern(source)
+	return pattern, err == nil && steps <= maxMacroPatternSteps
 }
 
 // formatNumber rounds a number to the decimal places of fmtnum. An integer stays as written.

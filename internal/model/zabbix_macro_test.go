@@ -138,6 +138,7 @@ func TestMacroFunctions(t *testing.T) {
 		`{{$N}.fmtnum(2)}`: "12.35", `{{$N:a}.fmtnum(2)}`: "7", `{{$LIST}.uppercase()}{{$LIST}.lowercase()}`: "ONE, TWO;<3>one, two;<3>", `{{$N:a}.btoa()}`: "Nw==", `{{$LIST}.htmlencode()}`: "one, Two;&lt;3&gt;",
 		`{{$LIST}.regrepl("[a-z]+","<\0>",",","")}`: "<one> T<wo>;<3>", `{{$URL}.regsub("x","\")")}`: `")`, `{{$N}.fmtnum(2)`: "{12.3456.fmtnum(2)", "{{$N}}": "{12.3456}", `{{$URL}.urlencode()}`: "https:%2F%2Fa.example%2Fx%20y",
 		`{{$LIST}.fmtnum(2)}`: "!the function fmtnum of the macro {$LIST} has no result for the value \"one, Two;<3>\"", `{{$N}.other()}`: "!the function other of the macro {$N} has no result for the value \"12.3456\"",
+		`{{$N}.regsub(".{1000}","")}`: "!the function regsub of the macro {$N} has no result for the value \"12.3456\"", `{{$N}.regrepl(".{1000}","")}`: "!the function regrepl of the macro {$N} has no result for the value \"12.3456\"",
 		`{{$N}.regsub("(")}`: "!the function regsub of the macro {$N} has no result for the value \"12.3456\"",
 	} {
 		got, err := m.Expand(text)
