@@ -31,7 +31,7 @@ func CheckTemplate(text string) error {
 	if len(trees) > 1 {
 		return errors.New("define and block are not supported in templates of alerts")
 	}
-	c := templateChecker{variables: map[string]templateValue{}}
+	c := templateChecker{}
 	return c.checkList(tree.Root, templateValue{growth: 1})
 }
 
@@ -43,9 +43,28 @@ type templateValue struct {
 
 // templateChecker walks the tree of a template, and estimates the lengths of its values.
 type templateChecker struct {
-	variables map[string]templateValue
+	variables []templateVariable // in the order of their declarations, as package text/template has them
 	loops     int
 }
+
+// templateVariable is a declared variable of a template.
+type templateVariable struct {
+	name  string
+	value templateValue
+}
+
+// variable returns the innermost declaration of a variable. nil: none.
+func (c *templateChecker) variable(name string) *templateVariable {
+	for i := range slices.Backward(c.variables) {
+		if c.variables[i].name == name {
+			return &c.variables[i]
+		}
+	}
+	return nil
+}
+
+// endBlock removes the variables that a block declared. count is the number of those before the block.
+func (c *templateChecker) endBlock(count int) { c.variables = c.variables[:count] }
 
 // checkList checks a list of nodes. dot is the value of the dot.
 func (c *templateChecker) checkList(list *parse.ListNode, dot templateValue) error {
@@ -69,12 +88,15 @@ func (c *templateChecker) checkNode(node parse.Node, dot templateValue) error {
 		_, err := c.valueOf(n.Pipe, dot)
 		return err
 	case *parse.IfNode:
+		defer c.endBlock(len(c.variables))
 		_, err := c.valueOf(n.Pipe, dot)
 		return errors.Join(err, c.checkList(n.List, dot), c.checkList(n.ElseList, dot))
 	case *parse.WithNode:
+		defer c.endBlock(len(c.variables))
 		value, err := c.valueOf(n.Pipe, dot)
 		return errors.Join(err, c.checkList(n.List, value), c.checkList(n.ElseList, dot))
 	case *parse.RangeNode:
+		defer c.endBlock(len(c.variables))
 		value, err := c.valueOf(n.Pipe, dot)
 		switch {
 		case err != nil:
@@ -88,7 +110,8 @@ func (c *templateChecker) checkNode(node parse.Node, dot templateValue) error {
 		defer func() { c.loops-- }()
 		value.list = false
 		for _, v := range n.Pipe.Decl {
-			c.variables[v.Ident[0]] = value
+			of := c.variable(v.Ident[0])
+			of.value = templateValue{growth: max(of.value.growth, value.growth)}
 		}
 		return errors.Join(c.checkList(n.List, value), c.checkList(n.ElseList, dot))
 	}
@@ -113,8 +136,12 @@ func (c *templateChecker) valueOf(pipe *parse.PipeNode, dot templateValue) (valu
 		return value, fmt.Errorf("%s: a loop cannot change a variable", pipe)
 	}
 	for _, v := range pipe.Decl {
-		before := c.variables[v.Ident[0]]
-		c.variables[v.Ident[0]] = templateValue{max(value.growth, before.growth), value.list && (!pipe.IsAssign || before.list)}
+		before := c.variable(v.Ident[0])
+		if !pipe.IsAssign || before == nil {
+			c.variables = append(c.variables, templateVariable{v.Ident[0], value})
+			continue
+		}
+		before.value = templateValue{max(value.growth, before.value.growth), value.list && before.value.list}
 	}
 	return value, nil
 }
@@ -183,17 +210,24 @@ func (c *templateChecker) argument(node parse.Node, dot templateValue) (template
 	case *parse.DotNode:
 		return dot, nil
 	case *parse.VariableNode:
-		value, known := c.variables[n.Ident[0]]
-		if !known {
-			value.growth = 1
+		value := templateValue{growth: 1}
+		if v := c.variable(n.Ident[0]); v != nil {
+			value = v.value
 		}
-		value.list = value.list && len(n.Ident) == 1
+		if fields := n.Ident[1:]; len(fields) > 0 {
+			value.list = areLabels(fields)
+		}
 		return value, nil
 	case *parse.FieldNode:
-		return templateValue{growth: dot.growth, list: len(n.Ident) == 1 && (n.Ident[0] == "Labels" || n.Ident[0] == "ExternalLabels")}, nil
+		return templateValue{growth: dot.growth, list: areLabels(n.Ident)}, nil
 	case *parse.ChainNode:
 		value, err := c.argument(n.Node, dot)
-		return templateValue{growth: value.growth}, err
+		return templateValue{growth: value.growth, list: areLabels(n.Field)}, err
 	}
 	return templateValue{growth: 1}, nil
+}
+
+// areLabels reports whether the fields of a value are the labels of an alert or of a sample.
+func areLabels(fields []string) bool {
+	return len(fields) == 1 && (fields[0] == "Labels" || fields[0] == "ExternalLabels")
 }
