@@ -64,7 +64,7 @@ func attributeNames(list func([]byte) (int, error)) ([]string, error) {
 // readAttribute reads a value whose size only the first call tells.
 func readAttribute(read func([]byte) (int, error)) ([]byte, error) {
 	size, err := read(nil)
-	if err != nil {
+	if err != nil || size == 0 { // the kernel fills no empty buffer: it tells the size again
 		return nil, err
 	}
 	buffer := make([]byte, size)

@@ -310,9 +310,10 @@ type fileLines struct {
 }
 
 // declared returns the declared lines. A declared text with line breaks, such as the value of a parameter, is several
-// lines.
+// lines. The file decides the line ends.
 func (m *fileLines) declared() (lines []string) {
 	for _, text := range m.Lines {
+		text = strings.ReplaceAll(text, "\r\n", "\n")
 		lines = append(lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
 	}
 	return lines

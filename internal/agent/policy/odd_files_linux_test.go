@@ -107,3 +107,16 @@ func TestFailedWritesKeepTheOldFile(t *testing.T) {
 		}
 	}
 }
+
+// TestReadAttributeThatGrows reads an attribute that grows after the first look at its size, and expects no panic.
+func TestReadAttributeThatGrows(t *testing.T) {
+	sizes := []int{0, 5}
+	data, err := readAttribute(func(buffer []byte) (int, error) {
+		size := sizes[0]
+		sizes = sizes[1:]
+		return size, nil
+	})
+	if err != nil || len(data) != 0 {
+		t.Errorf("%q, %v", data, err)
+	}
+}

@@ -26,6 +26,8 @@ func TestEditsOfOddFiles(t *testing.T) {
 		"lines, long line":              {`"fileLines": {"path": "$N/f", "lines": ["b"]}`, long, long + "\nb\n"},
 		"lines, zero bytes":             {`"fileLines": {"path": "$N/f", "lines": ["b"]}`, "a\x00\xff\n", "a\x00\xff\nb\n"},
 		"lines, several in one text":    {`"fileLines": {"path": "$N/f", "lines": ["a\nb\n"]}`, "b\n", "b\na\n"},
+		"lines, CRLF in one text":       {`"fileLines": {"path": "$N/f", "lines": ["a\r\nb\r\n"]}`, "", "a\nb\n"},
+		"lines, CRLF in text and file":  {`"fileLines": {"path": "$N/f", "lines": ["a\r\nb\r\n"]}`, "a\r\n", "a\r\nb\r\n"},
 		"lines, absent, several in one": {`"fileLines": {"path": "$N/f", "lines": ["a\nb"], "absent": true}`, "a\nc\nb\n", "c\n"},
 		"key, CRLF":                     {`"fileKeyValue": {"path": "$N/f", "key": "k", "value": "2"}`, "k=1\r\nm=1\r\n", "k=2\r\nm=1\r\n"},
 		"key, spaces around the value":  {`"fileKeyValue": {"path": "$N/f", "key": "k", "value": " 2 "}`, "k=1\n", "k= 2 \n"},
