@@ -38,6 +38,7 @@ type oneShots struct {
 	runs     map[model.UnitID]oneShotRun           // nil: not read yet
 	reported map[model.UnitID][]model.DefinitionID // definition and Waivers of the last report since the last connection
 	assigned bool                                  // the assignment has one-shot directives
+	retrying map[model.UnitID]bool                 // directives with a timer for their next look at secrets and archives
 }
 
 // oneShotRun is one run of a one-shot directive.
@@ -46,6 +47,25 @@ type oneShotRun struct {
 	Changes   bool      `json:"changes,omitempty"` // the run was allowed to change the node
 	StartedAt time.Time `json:"startedAt"`
 	Report    []byte    `json:"report,omitempty"` // encoded wire.Report; empty: the run has not ended
+}
+
+// retry calls a function after oneShotRetry. It does nothing if the directive has such a timer.
+func (s *oneShots) retry(unit model.UnitID, look func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retrying[unit] {
+		return
+	}
+	if s.retrying == nil {
+		s.retrying = map[model.UnitID]bool{}
+	}
+	s.retrying[unit] = true
+	time.AfterFunc(oneShotRetry, func() {
+		s.mu.Lock()
+		delete(s.retrying, unit)
+		s.mu.Unlock()
+		look()
+	})
 }
 
 // load reads the stored runs. The caller holds mu.
@@ -198,7 +218,7 @@ func (d *directives) runOneShot(ctx context.Context, definition *model.Definitio
 		}
 		if err := d.awaitInputs(ctx, c); err != nil && !requested {
 			d.agent.cfg.Log.Warn("a one-shot directive waits", "directive", c.Name, "err", err)
-			time.AfterFunc(oneShotRetry, func() { d.scheduler.RunNow(schedule.Key{Check: c.Unit}) })
+			d.oneShots.retry(c.Unit, func() { d.scheduler.RunNow(schedule.Key{Check: c.Unit}) })
 			return
 		}
 		last := oneShotRun{Work: wire.DirectiveWork(c), Changes: d.executor.MayChange(c, values), StartedAt: d.agent.serverTime()}

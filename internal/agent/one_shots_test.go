@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -108,6 +109,25 @@ func TestOneShotRunsOnce(t *testing.T) {
 	r.expect("other work", "a b", policy.NonCompliant)
 	(*linkEvents)(r.agent).RunNow(nil, &wire.Run{ID: 1, Definition: 4})
 	r.expect("a requested run", "a b b", policy.NonCompliant)
+}
+
+// TestOneShotHasOneRetryTimer asks for the next look at missing inputs often, and expects one look per minute.
+func TestOneShotHasOneRetryTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s oneShots
+		looks := 0
+		for range 5 {
+			s.retry(7, func() { looks++ })
+		}
+		time.Sleep(oneShotRetry)
+		synctest.Wait()
+		s.retry(7, func() { looks++ })
+		time.Sleep(10 * oneShotRetry)
+		synctest.Wait()
+		if looks != 2 {
+			t.Errorf("%d looks", looks)
+		}
+	})
 }
 
 // TestOneShotKeepsItsTime assigns one-shot directives whose time has not come or is over. It expects a run in the time
