@@ -176,8 +176,9 @@ func TestDecisionTable(t *testing.T) {
 		{"a one-shot, its run is overdue", once(600, 500, 400), nil, 600, false, NoReportInTime},
 		{"a one-shot, the node has it too late", never, nil, 10, false, AwaitReport},
 		{"a one-shot, its run counts without end", once(9000, 8000, 7000), &Run{Start: ago(7900), NamesDefinition: true, Of: once(9000, 8000, 7000), InForce: true}, 9000, false, ComputeCompliance},
-		{"a one-shot, a run before its time, the other is awaited", once(600, 500, -60), &Run{Start: ago(550), NamesDefinition: true, Of: once(600, 500, -60), InForce: true}, 600, false, ComputeCompliance},
-		{"a one-shot, a run before its time, the other is overdue", once(600, 500, 400), &Run{Start: ago(550), NamesDefinition: true, Of: once(600, 500, 400), InForce: true}, 600, false, NoReportInTime},
+		{"a one-shot, a run on request before its time", once(600, 500, -60), &Run{Start: ago(550), NamesDefinition: true, Of: once(600, 500, -60), InForce: true}, 600, false, ComputeCompliance},
+		{"a one-shot, a run on request before its time, which is over", once(600, 500, 400), &Run{Start: ago(550), NamesDefinition: true, Of: once(600, 500, 400), InForce: true}, 600, false, ComputeCompliance},
+		{"a one-shot, a run of an unknown version, its time is over", once(600, 500, 400), run(550, nil), 600, false, NoReportInTime},
 		{"a one-shot, the report of an old version repeated", once(60, 60, -60), &Run{Start: ago(1), NamesDefinition: true, Of: &Expectation{End: ago(60), OneShot: true}}, 60, false, AwaitReport},
 	} {
 		if got := Decide(now, c.current, c.run, ago(c.first), c.disabled); got != c.want {

@@ -53,7 +53,7 @@ func (e *Expectation) firstOverdue(now time.Time) bool {
 func (e *Expectation) nextOverdue(run, now time.Time) bool {
 	switch {
 	case e.OneShot:
-		return run.Before(e.From) && e.firstOverdue(now)
+		return e.firstOverdue(now)
 	case !e.LastDue.IsZero():
 		return run.Before(e.LastDue)
 	}
@@ -101,6 +101,8 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 			return NoReportInTime
 		}
 		return AwaitReport
+	case current.OneShot && run.InForce:
+		return ComputeCompliance // also a run on request before its time: the agent does not run the directive again
 	case run.Of == nil && current.nextOverdue(run.Start, now):
 		return NoReportInTime
 	case run.Of == nil:

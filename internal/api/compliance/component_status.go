@@ -160,6 +160,7 @@ func (j *statusEvaluator) nextStatusChange(current *policy.Expectation, run *pol
 	later(current.Due)
 	switch {
 	case run == nil:
+	case run.Of != nil && run.Of.OneShot: // agents repeat such a report at any time
 	case run.InForce || run.Of == nil:
 		later(current.NextDue(run.Start))
 	case decision != policy.UnexpectedVersion:
