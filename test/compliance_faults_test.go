@@ -148,8 +148,8 @@ func TestFaultyTechniqueAffectsOneDirective(t *testing.T) {
 	}
 	const present = `{component: a, filePresent: {path: $F/a}}`
 	for yaml, want := range map[string]string{
-		technique("cycle", "", `{component: a, when: 'ok("b")', filePresent: {path: $F/a}}, {component: b, when: 'ok("a")', filePresent: {path: $F/a}}`): `no earlier component is named "b"`,
-		technique("self", "", `{component: a, when: 'ok("a")', filePresent: {path: $F/a}}`):                                                              `no earlier component is named "a"`,
+		technique("cycle", "", `{component: a, when: 'ok("b")', filePresent: {path: $F/a}}, {component: b, when: 'ok("a")', filePresent: {path: $F/a}}`): `no component "b" runs before`,
+		technique("self", "", `{component: a, when: 'ok("a")', filePresent: {path: $F/a}}`):                                                              `no component "a" runs before`,
 		technique("missing", "parameters: [{name: path}], ", present) + directive("missing", ""):                                                         "parameter path has no value",
 		technique("wrong", "", `{component: a, filePresent: {path: '$F/{{ .props.a | upper }}'}}`):                                                       "spec.methods[0].filePresent",
 	} {

@@ -133,7 +133,7 @@ func TestDecompressionBombsAreRefused(t *testing.T) {
 		{"snappy", snappy.Encode(nil, zeros), http.StatusRequestEntityTooLarge, "larger than the limit"},
 		{"snappy", append(binary.AppendUvarint(nil, 32<<20), 0xfe), http.StatusUnprocessableEntity, "uncompress"},
 		{"snappy", binary.AppendUvarint(nil, 1<<62), http.StatusUnprocessableEntity, "uncompress"},
-		{"gzip", zipped.Bytes(), http.StatusUnprocessableEntity, "no remote write"},
+		{"gzip", zipped.Bytes(), http.StatusUnprocessableEntity, "neither remote write"},
 	}
 	var sending sync.WaitGroup
 	for range 6 {
@@ -307,7 +307,7 @@ spec:
 			send(harness.NodeName(1), append(hot, "loop=x", "grow=x", "explode="+strings.Repeat("a", 40)+"b")...)
 		}
 	})
-	h.AwaitOutput("get items -n load --node "+harness.NodeName(1), "explode", "loop", "grow", "unsupported: Preprocessing failed")
+	h.AwaitOutput("get items -n load --node "+harness.NodeName(1), "explode", "loop", "grow", "unsupported: step 1. Failed")
 	h.AwaitOutput("status", "per second; most time: hostile:")
 	for _, step := range [][2]string{{"9", "CRITICAL"}, {"1", "OK"}, {"7", "CRITICAL"}} {
 		began := time.Now()

@@ -217,12 +217,17 @@ func buildFaultyServer(t *testing.T) string {
 	t.Helper()
 	compiler := testenv.Program(t, "go", "golang-go", "/usr/local/go/bin")
 	dir, event := t.TempDir(), filepath.Join(harness.Root(), "internal", "pipeline", "event")
-	apply := filepath.Join(event, "apply.go")
-	text := readFile(t, apply)
 	const at = "\ts.countResult(from.Stream.Stream, from.Number)\n"
-	require(t, strings.Count(string(text), at) == 1, "%s has no place for the lie any more, which is before\n%s", apply, at)
-	lying := filepath.Join(dir, "apply.go")
-	writeFile(t, lying, strings.Replace(string(text), at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1))
+	apply, text := "", ""
+	for _, path := range testenv.Value(filepath.Glob(filepath.Join(event, "*.go")))(t) {
+		if source := string(readFile(t, path)); strings.Contains(source, at) {
+			require(t, apply == "" && strings.Count(source, at) == 1, "package event has several places for the lie, which is before\n%s", at)
+			apply, text = path, source
+		}
+	}
+	require(t, apply != "", "package event has no place for the lie, which is before\n%s", at)
+	lying := filepath.Join(dir, "lying.go")
+	writeFile(t, lying, strings.Replace(text, at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1))
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		apply: lying, filepath.Join(event, "lie.go"): filepath.Join(harness.Root(), "test", "testdata", "liar", "lie.go.txt"),
 	}})

@@ -45,7 +45,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	out := s.CLI("get", "problems", "--node", "new")
 	assert(t, regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out), "get problems:\n%s", out)
 	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
-	s.Try("why", "old").Expect(3, `node "old" no longer exists: admin renamed it new at `)
+	s.Try("why", "old").Expect(3, `node "old" no longer exists: admin renamed it to new at `)
 	_, err := s.API.Events.Get(t.Context(), "default", "old", "count")
 	assert(t, err != nil, "an event under the former name still exists")
 	runs.Unblock()

@@ -121,7 +121,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 				another = answered
 				continue
 			}
-			answered.Message = fmt.Sprintf("join at %s: %s", address, answered.Message)
+			answered.Message = fmt.Sprintf("join the server at %s: %s", address, answered.Message)
 			if answered.Class != model.Unavailable && answered.Class != model.Internal {
 				return nil, answered // the server decided; other servers would decide the same
 			}
