@@ -64,8 +64,8 @@ func TestApplyOwnedFolder(t *testing.T) {
 	for _, verb := range []string{"lint", "plan -f", "apply -f"} {
 		x.expectOutput("", verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
 	}
-	x.expectOutput("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this change: resources belong to other owners: check/theirs belongs to team-b")
-	x.expectOutput("", "apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: resources belong to other owners: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
+	x.expectOutput("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this change: check/theirs belongs to team-b")
+	x.expectOutput("", "apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
 	x.expectOutput("", "apply -f DIR/theirs.yaml --owner team-a --take-over", 0, "warning: taken over from team-b")
 	x.expectOutput("", "apply -f DIR/theirs.yaml", 0, "unchanged")
 

@@ -83,7 +83,7 @@ func (a *pendingApply) foreignResourcesError() error {
 		}
 		report[i] = model.ListFirst(owners[owner], 10) + verb + owner
 	}
-	return model.Errorf(model.Guarded, "resources belong to other owners: %s; nothing was changed", strings.Join(report, "; ")).
+	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(report, "; ")).
 		WithHint("agree with the owner, or remove the resource from your files; to become its owner: --take-over")
 }
 
