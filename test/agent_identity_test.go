@@ -118,7 +118,7 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	expectNoMalformedMessages(t, s)
 }
 
-// certificateOf reads the certificate of an agent.
+// certificateOf reads an agent's certificate from its state folder.
 func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	t.Helper()
 	data := readFile(t, filepath.Join(a.State, "identity.json"))

@@ -59,7 +59,7 @@ func (m *joiningMachine) launchAgent(words ...string) *harness.Process {
 	return harness.Launch(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
-// mustJoin runs `muster agent join` and returns the identity.
+// mustJoin runs `muster agent join`, fails the test on an error, and returns the new identity.
 func (m *joiningMachine) mustJoin(words ...string) *pki.Identity {
 	m.t.Helper()
 	r := m.runAgent(append([]string{"join"}, words...)...)
@@ -74,7 +74,7 @@ func (m *joiningMachine) identity() *pki.Identity {
 	return id
 }
 
-// expectRefusal runs `muster agent`, and fails the test unless exit code and error text are right.
+// expectRefusal runs `muster agent`, and fails the test unless the command fails with the given code and texts.
 func (m *joiningMachine) expectRefusal(code int, want string, words ...string) {
 	m.t.Helper()
 	if r := m.runAgent(words...); r.Code != code || !strings.Contains(r.Errors, want) {
@@ -100,7 +100,7 @@ func parseJoinArguments(t *testing.T, text string) []string {
 	return nil
 }
 
-// nodeNames returns the names of all nodes.
+// nodeNames returns the names of all nodes on the test server, in all namespaces.
 func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	t.Helper()
 	var list []struct{ Metadata struct{ Name string } }
@@ -391,7 +391,8 @@ func TestPendingOffRefusesMachinesWithoutToken(t *testing.T) {
 	newJoiningMachine(t).expectRefusal(6, "muster node token", "join", "--server", s.Listen)
 }
 
-// Ten thousand enrolment requests leave only a few dozen entries, and machines with a token can join meanwhile.
+// TestEnrolmentRequestFloodIsBounded sends ten thousand enrolment requests, and expects few pending requests
+// and working joins by token.
 func TestEnrolmentRequestFloodIsBounded(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestReplacedSpoolAppliesRunsOnce deletes or replaces an agent's spool, and expects the server to apply each
-// result once. The buffer is the spool on disk; each result is applied once.
+// TestReplacedSpoolAppliesRunsOnce replaces an agent's spool (buffer on disk), and expects the server to apply
+// each result once. The buffer is the spool on disk; each result is applied once.
 func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

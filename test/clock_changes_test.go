@@ -44,7 +44,7 @@ func (c *wallClock) setAhead(by time.Duration) {
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
 
-// TestWallClockJumps changes the wall clock of the test helper, and expects an unchanged monotonic clock.
+// TestWallClockJumps changes the time of the test's wall clock, and expects an unchanged monotonic clock.
 func TestWallClockJumps(t *testing.T) {
 	var c wallClock
 	before := c.now()

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestEvidenceIsVerifiedWithoutAServer saves the evidence of a directive, and verifies the evidence without a server.
-// A file drifts from the directive while agent and server die by kill -9. One chain has all runs, and each changed
-// run, definition or signature is found.
+// TestEvidenceIsVerifiedWithoutAServer saves the signed evidence of a directive's runs, and verifies the
+// evidence without a server. A file drifts from the directive while agent and server die by kill -9. One chain
+// has all runs, and each changed run, definition or signature is found.
 func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

@@ -65,8 +65,8 @@ func expectRefusedStart(t *testing.T, s *harness.Server) string {
 	return s.Log()
 }
 
-// runRepair runs the repair command from a server's start error, and repeats the command. It returns the first
-// output.
+// runRepair runs the repair command from a server's start error, and expects a repetition to change nothing. It
+// returns the first output.
 func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	t.Helper()
 	command := regexp.MustCompile(`: muster (doctor repair --data .*)`).FindStringSubmatch(refusal)
@@ -86,8 +86,8 @@ func compareStates(t *testing.T, before, after map[harness.StateKey]observe.Even
 	}
 }
 
-// countOlderStates counts the event states that are older than in an earlier list. It fails the test if a state
-// is newer.
+// countOlderStates counts the event states that are older after the damage than before. It fails the test if a
+// state is newer.
 func countOlderStates(t *testing.T, before, after map[harness.StateKey]observe.EventState) (n int) {
 	t.Helper()
 	for place, was := range before {
@@ -532,7 +532,7 @@ func countHistoryChanges(t *testing.T, api *client.Client, incomplete bool) (lis
 	return list, nil
 }
 
-// readItems returns the last values of items, by node and item key.
+// readItems returns the last value of each item on the server, by node and item key.
 func readItems(t *testing.T, api *client.Client) map[string]v1.ItemState {
 	t.Helper()
 	page := testenv.Value(api.Items(t.Context(), v1.ItemFilter{}, 100, ""))(t)
@@ -674,8 +674,8 @@ func (r *installationRecord) compareHistory(t *testing.T, history map[string]int
 	assert(t, incomplete || len(history) == len(r.history), "history has %d changes, before %d", len(history), len(r.history))
 }
 
-// compareItems compares the last values of items with the values before the damage. With incomplete, they may be older
-// or missing.
+// compareItems compares the last value of each item with its value before the damage. With incomplete, they may
+// be older or missing.
 func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.ItemState, incomplete bool) {
 	t.Helper()
 	for name, was := range r.items {
@@ -685,8 +685,8 @@ func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.Item
 	}
 }
 
-// compareAPIWithStates fails the test if result counts in the API differ from the event states. With
-// incomplete, the API may not know some events, because their resources are lost.
+// compareAPIWithStates fails the test if any event's result count in the API differs from the event's state.
+// With incomplete, the API may not know some events, because their resources are lost.
 func compareAPIWithStates(t *testing.T, api *client.Client, states map[harness.StateKey]observe.EventState, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}

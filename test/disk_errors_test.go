@@ -305,14 +305,14 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	becomes(model.OK, false)
 }
 
-// serialAgent is a test agent that sends each result after the acknowledgement of the previous result.
+// serialAgent is a test agent that waits for each result's acknowledgement before sending the next result.
 type serialAgent struct {
 	link.Handler // nil: the test expects no other call
 	assigned     chan *link.Assignment
 	acked        chan uint64
 }
 
-// OpenedSession ignores the start of the agent's session.
+// OpenedSession does nothing, because the test agent first waits for its assignment.
 func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome) {}
 
 // Assigned passes the received assignment of checks to the test.

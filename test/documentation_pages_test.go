@@ -114,8 +114,8 @@ type pageRunner struct {
 	said    map[string]string // output of each line
 }
 
-// runUntil runs the commands of a documentation page up to a given line, and returns the rest. The line starts
-// with the text until.
+// runUntil runs the commands of a documentation page up to a given line, and returns the remaining page. The
+// line starts with the text until.
 func (f *pageRunner) runUntil(page, until string) (rest string) {
 	f.t.Helper()
 	lines := strings.SplitAfter(page, "\n")

@@ -198,7 +198,7 @@ func (x *transcript) recordEventOutput(check string) {
 	})
 }
 
-// addFile writes a file in the transcript's folder.
+// addFile writes a file for the recorded commands into the transcript's folder.
 func (x *transcript) addFile(name, text string) {
 	x.t.Helper()
 	writeFile(x.t, filepath.Join(x.dir, name), text)

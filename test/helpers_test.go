@@ -47,8 +47,8 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
-// selectIfShort returns one of two values, depending on the flag -short of the test run. Otherwise it returns the value
-// full.
+// selectIfShort returns the first value in a short test run (flag -short), otherwise the second. Otherwise it
+// returns the value full.
 func selectIfShort[T any](short, full T) T {
 	if testing.Short() {
 		return short
@@ -73,7 +73,7 @@ func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
 	})
 }
 
-// awaitFile waits until a file contains a text at least n times.
+// awaitFile waits until a file contains the given text at least n times.
 func awaitFile(t testing.TB, path string, times int, text string) {
 	t.Helper()
 	harness.Until(t, time.Minute, fmt.Sprintf("%s holds %q %d times", path, text, times), func() (string, bool) {
@@ -163,7 +163,7 @@ func readReport(t testing.TB, dir string) *report.Report {
 	return rep
 }
 
-// expectTexts fails the test if an output lacks one of the texts.
+// expectTexts fails the test if an output lacks any of the given texts.
 func expectTexts(t testing.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -173,7 +173,7 @@ func expectTexts(t testing.TB, text string, wants ...string) {
 	}
 }
 
-// expectNoTexts fails the test if an output contains one of the texts.
+// expectNoTexts fails the test if an output contains any of the given texts.
 func expectNoTexts(t testing.TB, text string, unwanted ...string) {
 	t.Helper()
 	for _, one := range unwanted {

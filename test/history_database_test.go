@@ -171,7 +171,7 @@ func residentMemory(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
-// awaitHistory waits until history has recorded all changes.
+// awaitHistory waits until the history database has recorded all changes of events.
 func awaitHistory(t *testing.T, api *client.Client) {
 	t.Helper()
 	harness.Until(t, 60*time.Second, "history has all transitions", func() (string, bool) {
@@ -180,8 +180,8 @@ func awaitHistory(t *testing.T, api *client.Client) {
 	})
 }
 
-// compareChangesWithHistory compares the state changes of each event with its history. It compares the number that the
-// event counts with the number in history.
+// compareChangesWithHistory compares the number of state changes that each event counts with the event's
+// history. It compares the number that the event counts with the number in history.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
 	list := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Limit: 1000}))(t)
@@ -331,8 +331,8 @@ func awaitWebhookKinds(t *testing.T, hook *webhook, problem string, want ...stri
 	awaitEqual(t, "messages about the problem", fmt.Sprint(want), func() string { return fmt.Sprint(hook.kindsOf(problem)) })
 }
 
-// expectStoreOutage expects, during a PostgreSQL outage, failures of only the operations that need PostgreSQL.
-// PostgreSQL is down, and the errors have the reason.
+// expectStoreOutage expects only operations that need PostgreSQL to fail while PostgreSQL is down. PostgreSQL
+// is down, and the errors have the reason.
 func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {

@@ -115,8 +115,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	s.Stop()
 }
 
-// TestNamespaceLimitsRefuseResults exceeds the limits of a namespace, and expects refused results in no other
-// namespace. A changed limit applies to open sessions.
+// TestNamespaceLimitsRefuseResults exceeds the limits of a namespace, and expects refused results in only the
+// one namespace. A changed limit applies to open sessions.
 func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	h := newHostileAgents(t, 6, nil)
 	api := h.Client()

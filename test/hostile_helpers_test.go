@@ -51,7 +51,7 @@ func newHostileAgents(t *testing.T, nodes int, prepare func(*harness.Server), ar
 	return &hostileAgents{Server: s, t: t, certificates: certificates}
 }
 
-// nodeUID returns the id of the i-th node.
+// nodeUID returns the id of the i-th node in the test fleet.
 func nodeUID(i int) uuid.UUID { return harness.NodeUID(i) }
 
 // tls returns the TLS configuration of the agent on the i-th node.
@@ -233,7 +233,7 @@ func (g *wellBehavedAgent) wakeSender() {
 	}
 }
 
-// expectFast stops the well-behaved agent, and expects each acknowledgement within a given time.
+// expectFast stops the well-behaved agent, and expects that each result was acknowledged within a given time.
 func (g *wellBehavedAgent) expectFast(within time.Duration) {
 	g.h.t.Helper()
 	g.mu.Lock()
@@ -249,7 +249,7 @@ func (g *wellBehavedAgent) expectFast(within time.Duration) {
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
-// resetLatency returns the longest acknowledgement time and the number of results, and resets the two values.
+// resetLatency returns the longest acknowledgement time and the number of results, and restarts both from zero.
 func (g *wellBehavedAgent) resetLatency() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -266,7 +266,7 @@ func (g *wellBehavedAgent) readLatency() (time.Duration, int) {
 	return g.most, g.n
 }
 
-// OpenedSession ignores the start of the agent's session.
+// OpenedSession does nothing, because the test agent needs no reaction to the session's start.
 func (g *wellBehavedAgent) OpenedSession(*link.Session, *wire.Welcome) {}
 
 // Assigned records the assigned checks and Templates, for which the test agent sends results. The agent sends
@@ -294,19 +294,19 @@ func (g *wellBehavedAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	g.wakeSender()
 }
 
-// RunNow ignores the server's requests for ad-hoc runs.
+// RunNow does nothing, because the test agent runs no commands.
 func (g *wellBehavedAgent) RunNow(*link.Session, *wire.Run) {}
 
-// RoundRobinRuns ignores requests to run round-robin checks.
+// RoundRobinRuns does nothing, because the test agent runs no round-robin checks.
 func (g *wellBehavedAgent) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
-// Reply ignores the server's answers to requests.
+// Reply does nothing, because the test agent sends no requests.
 func (g *wellBehavedAgent) Reply(*link.Session, *wire.Exchange) {}
 
-// BackPressure ignores the server's request to send less often.
+// BackPressure does nothing, because the test agent needs no back-pressure.
 func (g *wellBehavedAgent) BackPressure(*link.Session, *wire.BackPressure) {}
 
-// ServerStops ignores the announced stop of the server.
+// ServerStops does nothing, because the test agent needs no notice of the server's stop.
 func (g *wellBehavedAgent) ServerStops(*link.Session, time.Duration, string) {}
 
 // attacker is a connection on which a test breaks the agent protocol. A test sends arbitrary bytes to the
@@ -343,15 +343,15 @@ func (h *hostileAgents) openWebSocket(cfg *tls.Config) (*attacker, error) {
 	return e, err
 }
 
-// send sends a message.
+// send sends a message to the server, and ignores connection errors.
 func (e *attacker) send(frame []byte) { _ = e.trySend(frame) }
 
-// trySend sends a message and returns the error of the connection.
+// trySend sends a message to the server, and returns any connection error.
 func (e *attacker) trySend(frame []byte) error {
 	return e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
-// receive reads the next binary message.
+// receive reads the next binary message from the server.
 func (e *attacker) receive() (wire.Kind, []byte, error) {
 	for {
 		op, frame, err := e.ws.Read(wire.MaxFrame)

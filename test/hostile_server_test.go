@@ -138,7 +138,7 @@ func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byt
 	return l
 }
 
-// serve serves one connection with one malicious message in the session.
+// serve accepts the session of one connected agent, and sends one malicious message.
 func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []string) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(5 * time.Second))

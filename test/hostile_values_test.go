@@ -63,7 +63,7 @@ func (h *hostileSenders) sendRemoteWrite(token, encoding string, body io.Reader)
 	return answer.StatusCode, string(text)
 }
 
-// zabbixMessage returns a frame of Zabbix's protocol with the given lengths in its header.
+// zabbixMessage returns a Zabbix frame, in whose header a test can state false lengths.
 func zabbixMessage(flags byte, size, plain uint64, payload []byte) []byte {
 	b := append([]byte("ZBXD"), flags)
 	if flags&4 != 0 {
@@ -166,8 +166,8 @@ func TestDecompressionBombsAreRefused(t *testing.T) {
 	unharmed(10*time.Second, 700)
 }
 
-// TestSlowSendersDelayNoOtherValues sends one byte a second to each listener for values, and expects no delay
-// of other values.
+// TestSlowSendersDelayNoOtherValues sends only one byte a second to each listener for values, and expects
+// punctual other values.
 func TestSlowSendersDelayNoOtherValues(t *testing.T) {
 	h := newHostileSenders(t)
 	h.Apply("{kind: Template, metadata: {name: trap, namespace: load}, spec: {targets: {groups: [all]}, items: [{key: trap.text, type: text, trapper: true}]}}")

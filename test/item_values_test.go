@@ -47,8 +47,8 @@ spec:
     - {name: "any / of [all]: up", expression: "last(//system.uptime)>0", severity: warning}
 `
 
-// TestTemplateValuesOpenProblem applies a Template, and expects one problem of its trigger and one notification. The
-// server is killed while values arrive, and all values are there.
+// TestTemplateValuesOpenProblem applies a Template with a trigger, and expects one problem and one
+// notification. The server is killed while values arrive, and all values are there.
 func TestTemplateValuesOpenProblem(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -138,8 +138,8 @@ func TestDiscoveredFileSystemOpensProblem(t *testing.T) {
 	s.AwaitOutput("describe item db1/vfs.fs.size[/,total]", "/: mounted: PROBLEM")
 }
 
-// TestSeriesAnswerQueries queries an agent's values by muster query, promtool and HTTP, and expects the
-// collected values. It repeats the queries after kill -9; a user of another namespace gets no values.
+// TestSeriesAnswerQueries queries an agent's values by muster query, promtool and HTTP, and expects the values
+// as collected. It repeats the queries after kill -9; a user of another namespace gets no values.
 func TestSeriesAnswerQueries(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -499,8 +499,8 @@ spec:
 	}
 }
 
-// TestDeletedSeriesFolderLosesNoValues deletes the series folder of a running server, and expects old and new
-// values. They are also there after a kill of the server.
+// TestDeletedSeriesFolderLosesNoValues deletes the folder of stored series under a running server, and expects
+// no lost values. They are also there after a kill of the server.
 func TestDeletedSeriesFolderLosesNoValues(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

@@ -38,8 +38,8 @@ faults:
 	expectNoFilesOrProcesses(t, temp)
 }
 
-// TestLoadValuesBesideChecks sends values, directive runs and check results in one load run, and expects reports about
-// all.
+// TestLoadValuesBesideChecks sends values, directive runs and check results in one load run, and expects a
+// complete report.
 func TestLoadValuesBesideChecks(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "report")

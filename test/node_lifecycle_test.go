@@ -158,9 +158,9 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "disconnected for too long"), "the agent's log:\n%s", log)
 }
 
-// TestDeclaredNodeKeepsItsMachine applies a node's file again, and expects an unchanged machine and labels. The
-// labels come from its join token. No file takes the machine away or restores a retired one. Trusting a machine
-// that chose its own name prints a warning.
+// TestDeclaredNodeKeepsItsMachine applies the resource file of a node again, and expects the same machine and
+// labels. The labels come from its join token. No file takes the machine away or restores a retired one.
+// Trusting a machine that chose its own name prints a warning.
 func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -31,9 +31,9 @@ const webhookHandlers = `
 {kind: Handler, metadata: {name: hook, namespace: load}, spec: {webhook: {url: %q}}}
 `
 
-// TestKillLosesNoNotification kills the server at random times, and expects a notification of each opening and
-// closing. Each opening and closing reaches the webhook at least once, in order and always with the same key;
-// no other message does.
+// TestKillLosesNoNotification kills the server at random times, and expects a notification of each problem's
+// opening and closing. Each opening and closing reaches the webhook at least once, in order and always with the
+// same key; no other message does.
 func TestKillLosesNoNotification(t *testing.T) {
 	t.Parallel()
 	kills := selectIfShort(2, 5)

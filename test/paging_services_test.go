@@ -110,8 +110,8 @@ func startPagedServer(t *testing.T, service *pagingService, tells string) *paged
 	return p
 }
 
-// nextKey waits for the next message to the paging service, and returns its deduplication key. It waits for the
-// message.
+// nextKey waits for the next notification at the paging service, and returns the notification's deduplication
+// key. It waits for the message.
 func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receiveValue(p.t, of) }
 
 // fireAlert sends a firing alert for each of the given nodes.
@@ -125,7 +125,7 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	require(p.t, code == 200, "%d %s", code, text)
 }
 
-// sendCallback sends the callback of the paging service after a person's action.
+// sendCallback simulates the callback by which the paging service reports a person's action to the server.
 func (p *pagedServer) sendCallback(verb, key string) {
 	p.t.Helper()
 	p.sendCallbackToHandler("pager", verb, key, callbackSecret, 200)
@@ -185,8 +185,8 @@ func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	expectEqual(t, "what PagerDuty hears is over", p.nextKey(p.ended), problem)
 }
 
-// An acknowledgement of a message group at the paging service acknowledges all problems of the group. Other problems
-// stay unacknowledged.
+// TestCallbackActsOnWholeMessageGroup acknowledges a grouped notification at the paging service, and expects
+// all its problems acknowledged. Other problems stay unacknowledged.
 func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {

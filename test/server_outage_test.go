@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestSmokeKillUnderLoad kills the server under load at random times, and expects each acknowledged result
-// once. It compares event states, API and history.
+// TestSmokeKillUnderLoad kills the server at random times under load, and expects each acknowledged result
+// applied once. It compares event states, API and history.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := selectIfShort(5, 20)

@@ -39,8 +39,8 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// TestCoveredByMatchesPermittedOperations compares CoveredBy with the operations that two users may use, for
-// every pair of rights.
+// TestCoveredByMatchesPermittedOperations checks CoveredBy, for all pairs of grants, against the operations
+// that each grant permits.
 func TestCoveredByMatchesPermittedOperations(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
@@ -85,8 +85,9 @@ func TestCoveredByMatchesPermittedOperations(t *testing.T) {
 	}
 }
 
-// TestNewGrantsReachSessionsAndEndTokens changes a user's rights, and expects every open session to have the new
-// rights immediately. Tokens with more rights than the user must be deleted. The last administrator stays one.
+// TestNewGrantsReachSessionsAndEndTokens changes a user's rights, and expects new rights in open sessions and
+// deletion of wider tokens. Tokens with more rights than the user must be deleted. The last administrator stays
+// one.
 func TestNewGrantsReachSessionsAndEndTokens(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {

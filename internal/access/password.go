@@ -158,8 +158,8 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// PasswordThrottle is a function that may delay or refuse the check of a program's password. The delays slow
-// down password guessing. The caller then passes to done whether the password was wrong.
+// PasswordThrottle is a function that may delay or refuse the password check of an agent or alert source. The
+// delays slow down password guessing. The caller then passes to done whether the password was wrong.
 type PasswordThrottle func(ctx context.Context) (done func(wrong bool), err error)
 
 // programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong. A whole
@@ -173,8 +173,8 @@ type programPasswordCache struct {
 	comparisons map[[32]byte]*passwordComparison
 }
 
-// passwordComparison records whether one program's password matched its stored hash. done is closed when it ended:
-// good is set, or err is the reason why nothing was compared.
+// passwordComparison is a cache entry about whether one program's password matched its stored hash. done is
+// closed when it ended: good is set, or err is the reason why nothing was compared.
 type passwordComparison struct {
 	done          chan struct{}
 	good          bool
@@ -282,7 +282,8 @@ func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	return false
 }
 
-// cacheKey hashes a user name, a password and its stored hash to the key of the cache. The hash is keyed (HMAC).
+// cacheKey hashes a user name, a password and the stored hash into the key of one cached comparison. The hash
+// is keyed (HMAC).
 func (c *programPasswordCache) cacheKey(parts ...string) (sum [32]byte) {
 	h := hmac.New(sha256.New, c.hashKey[:])
 	for _, part := range parts {

@@ -21,15 +21,15 @@ const (
 	tokenKind = "token"
 )
 
-// Options has the database, clock and limits that a Service uses.
+// Options has the database, clock and limits that a Service for users and tokens needs.
 type Options struct {
 	Store  intent.Store
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: none
 }
 
-// Service keeps users and tokens in the database, and finds the subject of a token in memory. It is safe for
-// concurrent use.
+// Service keeps users and tokens in the database, and identifies the caller behind a token from memory. It is
+// safe for concurrent use.
 type Service struct {
 	opts             Options
 	index            accountIndex
@@ -44,8 +44,8 @@ type Service struct {
 	writeMu sync.Mutex
 }
 
-// NewService returns a Service without users and tokens. The caller must call Load first, because only Load reads the
-// users and tokens.
+// NewService returns a Service for users and tokens, which has none before Load reads the database. The caller
+// must call Load first, because only Load reads the users and tokens.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -180,8 +180,8 @@ func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	return x.withCurrentGrants(t), ok && (!t.Session || x.users[t.User].Hash != "")
 }
 
-// withCurrentGrants returns a token with the rights (grants) in force now. A login session has the rights of its user,
-// an API token its own. The caller holds mu.
+// withCurrentGrants returns a token with its present rights, which for a login session are the user's rights. A
+// login session has the rights of its user, an API token its own. The caller holds mu.
 func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 	if t.Session {
 		t.Grants = x.users[t.User].Grants

@@ -18,8 +18,8 @@ type Subject struct {
 	Grants
 }
 
-// Owner returns the user that is responsible for the subject. For a token this is the user that made it, otherwise the
-// user itself.
+// Owner returns the user who made the subject's API token, or else the subject's own user name. For a token
+// this is the user that made it, otherwise the user itself.
 func (s *Subject) Owner() string { return cmp.Or(s.Maker, s.User) }
 
 // May reports whether the subject may use the verb (read, operate or change) in a namespace.
@@ -74,8 +74,8 @@ func lowestRoleFor(verb Verb) string {
 	return [...]string{Read: Viewer, Operate: Operator, Change: Admin}[verb]
 }
 
-// RefusalError returns the error for an operation without permission. The error names the roles that permit the
-// operation.
+// RefusalError returns the error for an operation that the subject's role does not permit. The error names the
+// roles that permit the operation.
 func (s *Subject) RefusalError(n Need) error {
 	may := "only read"
 	switch {
@@ -95,7 +95,7 @@ func (s *Subject) RefusalError(n Need) error {
 	return err.WithHint("log in as a user with this permission: muster login -u admin")
 }
 
-// Caller is the subject of one request to the API, with the address that the request came from.
+// Caller is the authenticated user (subject) of one API request, with the address that the request came from.
 type Caller struct {
 	Subject
 	Address string
@@ -115,8 +115,8 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// AuthorOf returns the author of a change for the audit log. The author is the caller of a request, with the reason
-// for the change.
+// AuthorOf returns the caller of a request as the author of a change, for the audit log. The author is the
+// caller of a request, with the reason for the change.
 func AuthorOf(ctx context.Context, reason string) intent.Actor {
 	c := CallerOf(ctx)
 	return intent.Actor{User: c.User, Maker: c.Maker, Address: c.Address, Message: reason}
@@ -152,8 +152,8 @@ const (
 	Change                  // admin
 )
 
-// Scope says in which namespaces an operation needs a role. The scopes are none, one namespace, any namespace and the
-// whole cluster.
+// Scope says whether an operation needs a role nowhere, in one or any namespace, or cluster-wide. The scopes
+// are none, one namespace, any namespace and the whole cluster.
 type Scope uint8
 
 // Scopes of operations.
@@ -170,9 +170,9 @@ const (
 	Namespaced
 )
 
-// Need is the permission that an API operation needs, as a verb and a scope. Each operation declares its need, with
-// the kind that it is about: roles permit verbs on all kinds, so the kind decides nothing. The zero value is no
-// declaration.
+// Need is the permission that an API operation requires, as a verb such as read, and a scope. Each operation
+// declares its need, with the kind that it is about: roles permit verbs on all kinds, so the kind decides
+// nothing. The zero value is no declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue; for people that read declarations
@@ -194,7 +194,8 @@ func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 // NeedNoToken returns the permission (Need) of an operation that callers may use without a token
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether an operation has declared its required permission (verb, kind and scope).
+// Declared reports whether an API operation has a complete declaration of its permission, with verb, kind and
+// scope.
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
 // Program is an authenticated user with the role of a program (agent, alerts, remote-write). Its fields are those at
@@ -206,13 +207,13 @@ type Program struct {
 	hash       string
 }
 
-// May reports whether a program may act in a namespace.
+// May reports whether a program (agent, alert source or sample writer) may send data for a namespace.
 func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram returns the account of an agent for a connection with the agent's verified certificate. The caller has
-// verified the user's certificate; no password is checked.
+// AgentProgram returns the user account of an agent that connects with a verified certificate, not a password.
+// The caller has verified the user's certificate; no password is checked.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
@@ -238,8 +239,8 @@ func (s *Service) LoginProgram(ctx context.Context, role, name, password string,
 	return Program{Name: name, Namespaces: row.Namespaces, role: role, hash: row.Hash}, nil
 }
 
-// Current reports whether a program's user is unchanged since its last password check. The role, the password hash and
-// the namespaces count.
+// Current reports whether a program's user account is unchanged since the program's last password check. The
+// role, the password hash and the namespaces count.
 func (s *Service) Current(p *Program) bool {
 	row, ok := s.index.findUser(p.Name)
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)

@@ -52,7 +52,7 @@ type Agent struct {
 	credentials credentials
 }
 
-// New returns an agent that starts its work in Run.
+// New returns an agent that does nothing before the caller starts its method Run.
 func New(cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -344,17 +344,18 @@ func TestLargeAssignmentRunsWithoutItsInvalidCheck(t *testing.T) {
 	}
 }
 
-// definitionCounter is a definitionRunner for tests that only counts the assigned definitions (compiled checks and
-// Templates).
+// definitionCounter is a test double of a definitionRunner, which counts the assigned definitions and runs
+// none.
 type definitionCounter struct{ definitions int }
 
-// applyDefinitions stores the number of definitions (compiled checks and Templates) in an assignment
+// applyDefinitions stores for the test how many definitions (compiled checks and Templates) an assignment has.
 func (p *definitionCounter) applyDefinitions(_ *link.Assignment, definitions []*model.Definition) error {
 	p.definitions = len(definitions)
 	return nil
 }
 
-// suspendDefinitions sets the number of definitions to zero, as if all were suspended.
+// suspendDefinitions sets the test double's number of definitions to zero, as if the server suspended all
+// definitions.
 func (p *definitionCounter) suspendDefinitions() { p.definitions = 0 }
 
 // TestEachKindOfDefinitionRunsInItsDefinitionRunner expects each supported kind of definition to reach its runner, and

@@ -13,5 +13,5 @@
 // Goroutines: Run owns one for the scheduler, one for the link, one that measures facts, one that
 // fetches assets and one that renews the certificate; each check has one while it runs. Lock order:
 // assignedDefinitions.mu, then checks.mu or requestedRuns.mu, then the scheduler's; no lock is held during a run. Start reading at
-// agent.go (New, Run), then session.go (a new assignment) and check_run.go (one run).
+// agent.go (New, Run), then session.go (a new assignment) and run_check.go (one run).
 package agent

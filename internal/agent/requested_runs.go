@@ -56,7 +56,8 @@ type requestedRun struct {
 	abandoned      bool            // the session has ended, or a person cancelled the run
 }
 
-// acceptRequests starts to accept requests for runs. The end of ctx cancels their commands.
+// acceptRequests allows the server to request runs of checks and commands from now on. The end of ctx cancels
+// their commands.
 func (k *requestedRuns) acceptRequests(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -173,7 +174,7 @@ func (k *requestedRuns) finishRunsOfUnit(unit model.UnitID, result run.Result) {
 	}
 }
 
-// addOutput buffers a piece of a run's output for the session with the server.
+// addOutput buffers a piece of a requested run's output, which the session sends to the server.
 func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -122,8 +122,9 @@ func (a *Agent) statsMessage() wire.Stats {
 	return x
 }
 
-// linkEvents receives the events of the agent's session with the server. Such events are a new session, its end, or a
-// new assignment. The link calls it from one goroutine at a time.
+// linkEvents receives notices of the agent's session with the server, such as connection, loss and new
+// assignments. Such events are a new session, its end, or a new assignment. The link calls it from one
+// goroutine at a time.
 type linkEvents Agent
 
 // Connected records the start of a session. It stores the server's time and the node's name, and resumes the checks.
@@ -201,10 +202,10 @@ func (e *linkEvents) RoundRobinRuns(_ *link.Session, t *wire.RoundRobinRuns) {
 	(*Agent)(e).checks.runRoundRobin(t)
 }
 
-// Reply passes the server's answer to the part of the agent that has requested secrets.
+// Reply passes the server's answer to the part of the agent that had asked for secrets.
 func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
 
-// RunNow starts or cancels a run that the server requests.
+// RunNow starts or cancels a run of a check or command, as the server requests.
 func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
 
 // definitionRunner runs all assigned definitions of one kind, such as the compiled checks. assignedDefinitions makes
@@ -305,7 +306,7 @@ func (u *assignedDefinitions) suspendChecks(code string) {
 	}
 }
 
-// resumeChecks runs the checks of the node again, after suspendChecks has stopped all.
+// resumeChecks restarts all checks of the node, which suspendChecks has stopped.
 func (u *assignedDefinitions) resumeChecks() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -26,7 +26,8 @@ const (
 	spoolFolder    = "spool"
 )
 
-// savedSession has the data of the last session for the agent's next start. The agent keeps them on disk.
+// savedSession has the data of the last session that the agent reads at its next start. The agent keeps them on
+// disk.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
 	Servers           []string `json:"servers,omitempty"`           // of its Welcome

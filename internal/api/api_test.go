@@ -66,7 +66,7 @@ func sendRequest(t *testing.T, r *apitest.Server, method, path, token, body stri
 	return answer.StatusCode, answer.Header, string(data)
 }
 
-// assertAnswer sends a request, and fails the test if the answer has another status or lacks a text.
+// assertAnswer sends a request, and fails the test unless the answer has the expected status and text.
 func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method, path, token, body string, header map[string]string) {
 	t.Helper()
 	got, _, answer := sendRequest(t, r, method, path, token, body, header)
@@ -75,8 +75,8 @@ func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method,
 	}
 }
 
-// assertRefused returns a function that fails the test unless a call was refused as expected. The error must have the
-// given class and contain the given text.
+// assertRefused returns a function that fails the test unless a call returned the expected error class and
+// text. The error must have the given class and contain the given text.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -722,8 +722,8 @@ func TestEventListCountsMatches(t *testing.T) {
 	}
 }
 
-// TestProblemWithoutCheckShowsItsSource stores a problem without a check, and expects the API to show the problem's
-// source. The field check must show the source, too.
+// TestProblemWithoutCheckShowsItsSource stores a problem that no check has opened, and expects the API to name
+// its source. The field check must show the source, too.
 func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")

@@ -396,8 +396,9 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// newServerWithReplacedProblem returns a test server that replaces an event's problem during an action.
-// Before an action on it is written, the problem closes and another one opens; problem returns the open one.
+// newServerWithReplacedProblem returns a test server on which a newer problem replaces an event's problem just
+// before an action. Before an action on it is written, the problem closes and another one opens; problem
+// returns the open one.
 func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
 	r = apitest.NewServer(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
@@ -454,8 +455,8 @@ func TestAcknowledgementOfClosedProblemConflicts(t *testing.T) {
 	}
 }
 
-// TestCallbackAppliesToTheNotifiedProblem sends a callback about a closed problem and expects the event's newer
-// problem unchanged.
+// TestCallbackAppliesToTheNotifiedProblem sends Opsgenie's callback about an already closed problem, and
+// expects the event's newer problem unchanged.
 func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 	for _, verb := range []string{"Acknowledge", "Close"} {
 		r, problem := newServerWithReplacedProblem(t)

@@ -111,7 +111,7 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 `
 )
 
-// fillHiddenNamespace fills a namespace that the tested caller may not see with every kind of stored data.
+// fillHiddenNamespace stores data of every kind in a namespace that the tested caller may not see.
 func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 	t.Helper()
 	ctx, by := t.Context(), intent.Actor{User: "ada", Address: "10.9.9.9", Message: marker}
@@ -241,7 +241,7 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 	return out
 }
 
-// pathsWithParameters replaces the parameters in a path such as {namespace} by names of test objects.
+// pathsWithParameters replaces parameters such as {namespace} in an API path by names of test objects.
 func pathsWithParameters(path, method, ns string) (out []string) {
 	values := map[string][]string{
 		"{namespace}": {ns}, "{node}": {"hush1"}, "{check}": {"hush-disk", "ping"}, "{id}": {"Phush", "hushtoken"}, "{sha512}": {strings.Repeat("ab", 64)},

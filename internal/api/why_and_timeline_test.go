@@ -68,7 +68,7 @@ func TestTimelineShowsADeletedSilence(t *testing.T) {
 	}
 }
 
-// TestUnknownTriggerIsRefused asks about a trigger that its Template lacks, and expects an error with the nearest
+// TestUnknownTriggerIsRefused asks the API about a trigger that no Template declares, and expects the nearest
 // name. The questions are muster why and muster route test.
 func TestUnknownTriggerIsRefused(t *testing.T) {
 	r := apitest.NewServer(t)

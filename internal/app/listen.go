@@ -108,7 +108,7 @@ func (ls *listeners) forAgents() net.Listener {
 	return ls.people
 }
 
-// localAddress returns the loopback address of a listener, for programs on the server's machine.
+// localAddress converts a listener's address to a loopback address for programs on the server's machine.
 func localAddress(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return net.JoinHostPort("127.0.0.1", port)

@@ -75,7 +75,7 @@ type serverBase struct {
 	manager  sdnotify.Manager       // set before Run
 }
 
-// stores holds the open databases and folders for declared resources, history and files.
+// stores holds the server's open databases and folders, such as intent and history.
 type stores struct {
 	intent   *intent.Service
 	access   *access.Service
@@ -86,8 +86,8 @@ type stores struct {
 	secrets  *secret.Resolver
 }
 
-// planning has the planner with everything compiled from declared resources. That is the directory of names and
-// assignments, the routes and the pipelines.
+// planning holds the planner and its results, such as assignments and routes. That is the directory of names
+// and assignments, the routes and the pipelines.
 type planning struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
@@ -117,8 +117,8 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 	return OpenAt(ctx, cfg, log, time.Now)
 }
 
-// OpenAt opens the server like Open, with the function `now` as its clock. The clock's times must have a monotonic
-// reading, as time.Now gives it: deadlines depend on it when the wall clock is set.
+// OpenAt opens the server like Open, but reads the time from the given function. The clock's times must have a
+// monotonic reading, as time.Now gives it: deadlines depend on it when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{serverBase: serverBase{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(), queues: newQueues(cfg), guard: &guard.Guard{Log: log},
@@ -198,7 +198,8 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
-// setNotReady sets the reason why the server is not ready, for /readyz. An empty reason means ready.
+// setNotReady sets the reason for /readyz why the server is not ready, or "" for ready. An empty reason means
+// ready.
 func (b *serverBase) setNotReady(reason string) { b.ready.Store(&reason) }
 
 // NotReady returns the reasons why the server is not ready, or an empty list.
@@ -212,7 +213,7 @@ func (s *Server) NotReady() (reasons []string) {
 	return append(reasons, s.files.Changed()...)
 }
 
-// newQueues returns the registry of queues with the capacities in the configuration.
+// newQueues returns the registry of the server's bounded queues, with the configured capacities.
 func newQueues(cfg *config.Server) *queue.Registry {
 	settings, err := queue.ParseSettings(cfg.Queues)
 	if err != nil {
@@ -291,7 +292,7 @@ const (
 	reactions                  // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
 )
 
-// task is a named background function of the server, with its step of the shutdown
+// task is a named background function of the server, with the shutdown stage that stops the function.
 type task struct {
 	name      string
 	stopStage stopStage
@@ -310,7 +311,8 @@ func (l *lifecycle) registerTask(at stopStage, name string, run func(context.Con
 	l.tasks = append(l.tasks, task{name, at, run})
 }
 
-// onClose registers a close function. The last registered function is called first.
+// onClose registers a function that lifecycle.close will call, such as to close a database. The last registered
+// function is called first.
 func (l *lifecycle) onClose(fn func() error) { l.closers = append(l.closers, fn) }
 
 // close calls all registered close functions, the last registered first.
@@ -332,8 +334,9 @@ type stopStages struct {
 	accepted  sync.WaitGroup // tasks of back that have not ended
 }
 
-// newStopStages creates one context for each step of the shutdown. The end of the context ends the tasks of that step.
-// The front ends with ctx; a task that fails ends the front and the back.
+// newStopStages creates one context per stage of the shutdown, so that each stage can end separately. The end
+// of the context ends the tasks of that step. The front ends with ctx; a task that fails ends the front and the
+// back.
 func newStopStages(ctx context.Context, tasks []task) *stopStages {
 	s := &stopStages{}
 	for _, t := range tasks {
@@ -356,7 +359,7 @@ func newStopStages(ctx context.Context, tasks []task) *stopStages {
 	return s
 }
 
-// start starts the tasks that stop in one step of the shutdown, each in a goroutine
+// start starts in goroutines all background tasks that one stage of the shutdown stops.
 func (s *stopStages) start(at stopStage, tasks []task) {
 	for _, t := range tasks {
 		if t.stopStage != at {

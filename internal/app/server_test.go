@@ -92,8 +92,8 @@ func TestServerEventsSurviveRestart(t *testing.T) {
 	}
 }
 
-// TestCollectOldDefinitions expects the deletion of old compiled checks without a reference in event states or the
-// journal.
+// TestCollectOldDefinitions expects old compiled checks to be deleted once no event state and no journal record
+// needs any.
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
@@ -139,8 +139,8 @@ func TestAllQueuesListed(t *testing.T) {
 	}
 }
 
-// TestTrafficLimitsOfNamespaces declares a limit of each kind of traffic, and expects the server to throttle
-// the node. The list of the namespace's limits must show each limit with its use.
+// TestTrafficLimitsOfNamespaces declares each kind of traffic limit of a namespace, and expects the server to
+// throttle a node. The list of the namespace's limits must show each limit with its use.
 func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	for scope, c := range map[string]struct {
@@ -181,8 +181,9 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestRestoredSnapshotIsComplete restores a snapshot of the event state into a second copy, and expects an equal
-// snapshot. A replay of the journal also uses a second copy. A section without a reducer would be lost.
+// TestRestoredSnapshotIsComplete restores a snapshot into a second, empty event state, and expects an equal
+// snapshot from the second. A replay of the journal also uses a second copy. A section without a reducer would
+// be lost.
 func TestRestoredSnapshotIsComplete(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
@@ -196,8 +197,9 @@ func TestRestoredSnapshotIsComplete(t *testing.T) {
 	}
 }
 
-// TestCloneEventSurvivesRestart restarts the server, and expects the event about a cloned agent to remain. Clones are
-// two machines with one identity. Package selfcheck tests that the next server continues the event.
+// TestCloneEventSurvivesRestart restarts the server, and expects the event about two machines with one identity
+// to remain. Clones are two machines with one identity. Package selfcheck tests that the next server continues
+// the event.
 func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)
@@ -222,19 +224,20 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	}
 }
 
-// criticalCommit is a journal commit for tests that contains one CRITICAL keepalive event.
+// criticalCommit is a test double of a journal commit, with one keepalive event that is CRITICAL.
 type criticalCommit struct{}
 
-// Position returns position 1 of the journal for the test commit.
+// Position returns commit number 1 as the journal position of the test commit.
 func (criticalCommit) Position() journal.Position { return journal.Position{Log: 1, Number: 1} }
 
 // Received returns a fixed time at which the test commit was received.
 func (criticalCommit) Received() int64 { return int64(365 * 24 * time.Hour) }
 
-// Listening returns one second, as the time in which the server could receive results
+// Listening returns one second, the time for which the server could receive results before the test commit.
 func (criticalCommit) Listening() time.Duration { return time.Second }
 
-// Sections returns the only section of the test commit. A section has the records of one partition of nodes.
+// Sections returns the only section of the test commit, the part about one partition of nodes. A section has
+// the records of one partition of nodes.
 func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
 
 // Retain does nothing, because the buffer of the test commit is never reused.
@@ -287,8 +290,8 @@ func TestSnapshotWaitsForHistory(t *testing.T) {
 	})
 }
 
-// TestLostProblemRestoredAtStart deletes an open problem from history, and expects the next start to restore
-// the problem. A kill of the server may have the same effect.
+// TestLostProblemRestoredAtStart deletes an open problem from the history database, and expects the next start
+// to restore the problem. A kill of the server may have the same effect.
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)

@@ -20,9 +20,10 @@ type reducers struct {
 	inventories *inventory.View
 }
 
-// addReducers adds the parts that compute state from the journal (reducers) to the workers. The reducer of events is
-// apart; the workers are of the live view, or of a second view for a replay. Both have the same snapshot sections.
-// Only the reducers of the live view write values and history; the history of a second view is nil.
+// addReducers adds the reducers (functions that compute state from the journal) to each worker of the event
+// state. The reducer of events is apart; the workers are of the live view, or of a second view for a replay.
+// Both have the same snapshot sections. Only the reducers of the live view write values and history; the
+// history of a second view is nil.
 func addReducers(to *shard.Shard, values metric.Options, history *compliancelog.Store) reducers {
 	return reducers{metrics: metric.New(to, values), compliance: compliance.New(to, history), inventories: inventory.New(to)}
 }
@@ -33,8 +34,8 @@ func (p *pipeline) snapshotConditions() []snapshot.Gate {
 	return []snapshot.Gate{{Reducer: "events", Wait: p.waitForHistory}, {Reducer: "metrics", Wait: p.syncValues}, {Reducer: "compliance", Wait: p.flushCompliance}}
 }
 
-// usedDefinitions returns the ids of the compiled definitions that event states, items or policy results still need.
-// Checks, Templates and directives have definitions. Inventories refer to none.
+// usedDefinitions returns the ids of compiled checks, Templates and directives that the state in memory still
+// refers to. Checks, Templates and directives have definitions. Inventories refer to none.
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())

@@ -150,8 +150,8 @@ func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	u.showStart(s, password)
 }
 
-// showPassword prints the password of the new administrator after a failed start. Usually the start page of muster up
-// shows the password.
+// showPassword prints the generated password of the new administrator if muster up fails later in its start.
+// Usually the start page of muster up shows the password.
 func (u *Up) showPassword(password string) {
 	if password != "" {
 		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
@@ -232,7 +232,8 @@ func runDemo(ctx context.Context, s *Server, nodes int) error {
 	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }
 
-// saveContext writes the context file for the command line. It has the address and the CA of the server.
+// saveContext writes the server's address and login to the context file, for later muster commands. It has the
+// address and the CA of the server.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {

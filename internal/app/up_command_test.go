@@ -27,7 +27,8 @@ func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
-// saveAndLoad saves the context file of muster up and loads the file again. The file has server address and login.
+// saveAndLoad lets muster up save its context file (server address and login), and loads the file again. The
+// file has server address and login.
 func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
 	testenv.NoError(t, u.saveContext(t.Context(), s))

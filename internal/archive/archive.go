@@ -46,9 +46,9 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Archive stores the archives of Assets on the server's disk. Assets are programs for checks and handlers. Archive
-// downloads missing archives. It fetches those with an address, and removes those that no Asset names any more. Safe
-// for concurrent use.
+// Archive stores on the server's disk the archive files of Assets (programs for checks and handlers). Assets
+// are programs for checks and handlers. Archive downloads missing archives. It fetches those with an address,
+// and removes those that no Asset names any more. Safe for concurrent use.
 type Archive struct {
 	o     Options
 	store *asset.Store
@@ -155,7 +155,8 @@ func (a *Archive) isReferenced(sum asset.Sum) bool {
 	return ok
 }
 
-// claimDueFetches returns the archives whose download is due now, and marks their downloads as running.
+// claimDueFetches returns the archives to download now, and marks each so that no other goroutine downloads the
+// same.
 func (a *Archive) claimDueFetches(now time.Time) (list []asset.Sum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,7 +235,7 @@ func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: upload it", asset.ShortSum(sum)).WithHint("muster asset add NAME FILE")
 }
 
-// Put stores an uploaded archive of an Asset if the archive has the right SHA-512.
+// Put stores an uploaded archive of an Asset if its content has the expected SHA-512.
 func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	size, err := a.store.Put(sum, r)
 	if err == nil {
@@ -243,8 +244,8 @@ func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	return size, err
 }
 
-// OpenChecked compares a stored archive with its SHA-512, and opens the archive for reading. OpenChecked serves as
-// tools.Options.Archive.
+// OpenChecked opens a stored archive for reading, after a check that its content has the right SHA-512.
+// OpenChecked serves as tools.Options.Archive.
 func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
 	if _, here := a.store.Size(sum); here {
 		if err := a.store.Check(sum); err != nil {
@@ -254,7 +255,7 @@ func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
 	return a.Open(sum)
 }
 
-// State returns whether the server has an archive, its size, and the error of the last download.
+// State returns whether the server has a certain archive, the archive's size, and its last download error.
 func (a *Archive) State(sum asset.Sum) v1.Archive {
 	out := v1.Archive{SHA512: hex.EncodeToString(sum[:])}
 	out.Bytes, out.Stored = a.store.Size(sum)
@@ -285,8 +286,8 @@ func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(report) // an error means that the client went away
 }
 
-// examineArchives verifies the SHA-512 of each stored archive until ctx ends. The field Unread counts the archives
-// that are not verified yet.
+// examineArchives compares each stored archive with its SHA-512, until all are compared or the context ends.
+// The field Unread counts the archives that are not verified yet.
 func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err error) {
 	all, err := a.o.Assets(context.WithoutCancel(ctx))
 	if err != nil {

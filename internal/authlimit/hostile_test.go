@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAttemptsAreCountedByNetwork expects all addresses of one network to share one limit of attempts. A network is an
-// IPv4 address or an IPv6 /64.
+// TestAttemptsAreCountedByNetwork expects all IP addresses of one network to share one limit of wrong passwords
+// or tokens. A network is an IPv4 address or an IPv6 /64.
 func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -77,8 +77,9 @@ func TestTableOfNetworksIsBounded(t *testing.T) {
 	}
 }
 
-// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets at the same time, and expects
-// the server to check only ten. The exhausted network is reported once. Other networks do not wait.
+// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets concurrently from one
+// network, and expects the server to check only ten. The exhausted network is reported once. Other networks do
+// not wait.
 func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -125,8 +126,8 @@ func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	})
 }
 
-// TestRightSecretsAreNeverRefused sends many right secrets at the same time, and expects none to be refused. The
-// senders wait for each other. A caller whose context ends stops waiting.
+// TestRightSecretsAreNeverRefused sends many right passwords or tokens at the same time, and expects the server
+// to refuse none. The senders wait for each other. A caller whose context ends stops waiting.
 func TestRightSecretsAreNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)

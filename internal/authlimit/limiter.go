@@ -27,8 +27,8 @@ type Limiter struct {
 	swept    time.Time      // time of the last sweep
 }
 
-// networkBucket counts the remaining attempts of a network with a token bucket. It also has the number of attempts
-// that are being checked now.
+// networkBucket holds the token bucket that counts a network's remaining attempts with wrong secrets. It also
+// has the number of attempts that are being checked now.
 type networkBucket struct {
 	*rate.Limiter
 	checking int           // attempts between Acquire and release
@@ -49,7 +49,7 @@ func New(now func() time.Time) *Limiter {
 	return &Limiter{now: now, networks: map[netip.Prefix]*networkBucket{}, overflow: newBucket()}
 }
 
-// newBucket returns a token bucket from which no attempt was taken yet.
+// newBucket returns a full token bucket, for a network without earlier attempts.
 func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }
@@ -83,8 +83,8 @@ func (l *Limiter) bucketOf(prefix netip.Prefix) *networkBucket {
 	return n
 }
 
-// Network returns the network of an address, for example an IPv6 /64, which one client probably controls. The range is
-// an IPv4 address or an IPv6 /64. All texts that are not an address belong to the zero Prefix.
+// Network returns the network, such as an IPv6 /64, to which an IP address belongs. The range is an IPv4
+// address or an IPv6 /64. All texts that are not an address belong to the zero Prefix.
 func Network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -102,11 +102,11 @@ func Network(address string) netip.Prefix {
 // ErrExhausted means that a network has no attempts left for now.
 var ErrExhausted = errors.New("too many wrong secrets from this network")
 
-// Acquire reserves one attempt to check a secret (password or token) for the network of an address. It waits while
-// other attempts of this network are being checked. Of one network at most its remaining attempts are checked at the
-// same time: of ten thousand concurrent attempts, ten are checked. The caller calls release once, with the outcome; a
-// right secret costs no attempt. Acquire fails with ErrExhausted if the network has no attempts left, and first is
-// true for the first such failure since its burst was full; or with the error of ctx.
+// Acquire reserves one attempt to check a password or token for the network of an IP address. It waits while
+// other attempts of this network are being checked. Of one network at most its remaining attempts are checked
+// at the same time: of ten thousand concurrent attempts, ten are checked. The caller calls release once, with
+// the outcome; a right secret costs no attempt. Acquire fails with ErrExhausted if the network has no attempts
+// left, and first is true for the first such failure since its burst was full; or with the error of ctx.
 func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wrong bool), first bool, err error) {
 	for {
 		n, wait, first := l.startAttempt(address)
@@ -124,9 +124,9 @@ func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wro
 	}
 }
 
-// startAttempt reserves one attempt for the network of an address, and returns the network's counter. If all remaining
-// attempts are being checked, it returns wait instead, a channel that is closed when one of them is released. If no
-// attempts remain, it returns neither.
+// startAttempt reserves one attempt for the network of an IP address, and returns the network's counter of
+// attempts. If all remaining attempts are being checked, it returns wait instead, a channel that is closed when
+// one of them is released. If no attempts remain, it returns neither.
 func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +149,8 @@ func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan st
 	return nil, n.released, false
 }
 
-// endAttempt ends the check of one secret, and counts the attempt if the secret was wrong. If the secret was wrong, it
-// takes a token from the network's bucket.
+// endAttempt ends the check of one password or token, and uses up the attempt if wrong. If the secret was
+// wrong, it takes a token from the network's bucket.
 func (l *Limiter) endAttempt(n *networkBucket, wrong bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,7 +2,7 @@ package chart
 
 import "math"
 
-// tick is a division line of an axis, with or without a label.
+// tick is one division line across a chart's axis, with or without a label.
 type tick struct {
 	at    float64
 	label bool
@@ -34,7 +34,7 @@ func newAxisScale(a Axis, s span, n int, widen bool) axisScale {
 	return r
 }
 
-// transform converts a value to the scale of the axis, such as to its logarithm.
+// transform converts a value to the unit of the axis scale, such as to its logarithm.
 func (r *axisScale) transform(v float64) float64 {
 	switch r.scale {
 	case Log:
@@ -53,7 +53,7 @@ func (r *axisScale) position(v float64) float64 {
 	return min(1, max(0, (r.transform(v)-r.from)/(r.to-r.from)))
 }
 
-// divideEvenly divides a linear axis into equal steps.
+// divideEvenly places the division lines of a linear axis at equal round steps.
 func (r *axisScale) divideEvenly(s span, step float64, widen bool) {
 	if s.to <= s.from {
 		s.to = s.from + step
@@ -90,7 +90,7 @@ func (r *axisScale) divideLogarithmically(s span) {
 	}
 }
 
-// divideByPercentiles divides an axis of percentiles at 50, 90, 99, 99.9 and so on.
+// divideByPercentiles places the division lines of a percentile axis at 50, 90, 99, 99.9 and so on.
 func (r *axisScale) divideByPercentiles(s span) {
 	r.from, r.to = 0, r.transform(s.to)
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999, 99.99999} {
@@ -100,8 +100,8 @@ func (r *axisScale) divideByPercentiles(s span) {
 	}
 }
 
-// niceStep returns the smallest round step for an axis that is not smaller than `about`. Round steps are 1, 2, 2.5 and
-// 5 times a power of ten.
+// niceStep returns the smallest round axis step, such as 2.5 or 50, not smaller than the given step. Round
+// steps are 1, 2, 2.5 and 5 times a power of ten.
 func niceStep(about float64) float64 {
 	if about <= 0 || math.IsNaN(about) || math.IsInf(about, 0) {
 		return 1
@@ -115,8 +115,8 @@ func niceStep(about float64) float64 {
 	return 10 * unit
 }
 
-// clockStep returns the smallest usual time step, in seconds, that is not shorter than `about`. Usual steps are whole
-// seconds, minutes, hours and days.
+// clockStep returns the smallest usual time step, such as 15 minutes, that is at least the given seconds. Usual
+// steps are whole seconds, minutes, hours and days.
 func clockStep(about float64) float64 {
 	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400}
 	for _, s := range steps {

@@ -59,7 +59,7 @@ type Line struct {
 // Point is one point of a line in a chart. X is its place on the horizontal axis, and Y its value.
 type Point struct{ X, Y float64 }
 
-// Band is a named range of the horizontal axis, shown as a background band.
+// Band is a named part of the horizontal axis, shown as a coloured background behind the lines.
 type Band struct {
 	Name     string
 	Tone     string
@@ -93,7 +93,7 @@ func (c *Chart) valueRanges() (x, y span) {
 	return x, y
 }
 
-// span is a range of values on an axis.
+// span is the range of values, from smallest to largest, that an axis must show.
 type span struct{ from, to float64 }
 
 // newSpan returns the range of values that an axis must contain. The values of the lines widen the range later.
@@ -107,10 +107,10 @@ func newSpan(a Axis) span {
 	return span{math.Inf(1), math.Inf(-1)}
 }
 
-// add widens the range to contain a value.
+// add widens the range of an axis so that the range contains a given value.
 func (s *span) add(v float64) { s.from, s.to = min(s.from, v), max(s.to, v) }
 
-// Text formats a value of the axis exactly.
+// Text formats a value exactly, in the unit of the axis, for the table and the line names.
 func (a Axis) Text(v float64) string {
 	if a.Exact != nil {
 		return a.Exact(v)

@@ -74,7 +74,8 @@ func TestMissingPointIsGap(t *testing.T) {
 	}
 }
 
-// TestLineNamesDoNotOverlap expects the names of lines with equal ends one below the other, in order.
+// TestLineNamesDoNotOverlap draws lines that end at the same value, and expects their names one below the
+// other.
 func TestLineNamesDoNotOverlap(t *testing.T) {
 	c := Chart{X: Axis{Format: formatNumber}, Y: Axis{Format: formatNumber, From: 0, To: 100}}
 	for i, end := range []float64{0, 1, 2, 100, 99} {
@@ -113,8 +114,8 @@ func TestTemplateShowsDrawing(t *testing.T) {
 	}
 }
 
-// TestMarksDoNotOverlap draws marks of nearly equal times, and expects all marks to be readable. The signs are
-// side by side, and each has a line.
+// TestMarksDoNotOverlap draws marks of nearly equal times, and expects the text of each to be readable. The
+// signs are side by side, and each has a line.
 func TestMarksDoNotOverlap(t *testing.T) {
 	c := Chart{X: Axis{Format: formatNumber, From: 0, To: 100}, Y: Axis{Format: formatNumber}}
 	for i, at := range []float64{50, 10, 10, 11, 30, 200} {

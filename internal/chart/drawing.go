@@ -16,8 +16,8 @@ var source string
 // style and, for values under the pointer, script.
 func Template() string { return source }
 
-// Drawing is a chart with the computed positions of its parts. Positions are percentages from the left and from the
-// top.
+// Drawing is a chart with all positions computed, ready for the HTML template. Positions are percentages from
+// the left and from the top.
 type Drawing struct {
 	Chart
 	Across, Up []Label
@@ -28,7 +28,7 @@ type Drawing struct {
 	Rows       []Row
 }
 
-// Label is the label of one division of an axis.
+// Label is the text at one division line of an axis, with its position.
 type Label struct {
 	At   float64
 	Text string
@@ -36,7 +36,7 @@ type Label struct {
 	Edge string
 }
 
-// Curve is a line as SVG paths in a square of 1,000 by 1,000.
+// Curve is a chart line as SVG paths, with coordinates from 0 to 1,000.
 type Curve struct {
 	Line
 	Path, Area string
@@ -44,8 +44,8 @@ type Curve struct {
 	At         float64 // of its name, which stands beside its end
 }
 
-// DrawnBand is a band in a drawing, a named range of the horizontal axis. Room names the least width that has
-// space for its name: any, wide or none.
+// DrawnBand is a background band of the chart, with its computed position on the horizontal axis. Room names
+// the least width that has space for its name: any, wide or none.
 type DrawnBand struct {
 	Band
 	Start, Width float64
@@ -129,8 +129,8 @@ func (d *Drawing) addAxisLabels(across, up axisScale) {
 	}
 }
 
-// bandNameClass returns the CSS class for the screen widths at which a band name is shown. The class is "wide"
-// if the name fits on a wide screen, and "any" if it fits on a phone too.
+// bandNameClass returns the CSS class that hides a band's name on screens too narrow for the name. The class is
+// "wide" if the name fits on a wide screen, and "any" if it fits on a phone too.
 func bandNameClass(name string, percent float64, chart bool) string {
 	need := 7*float64(len([]rune(name))) + 6 // pixels
 	switch {

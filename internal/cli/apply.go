@@ -35,8 +35,9 @@ func registerFileFlag(flags *pflag.FlagSet, files *[]string) {
 	flags.StringArrayVarP(files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
 }
 
-// changeOptions returns the options of a change. Its reason is flag -m, else the first line of MUSTER_MESSAGE; a
-// CI pipeline sets this variable to the subject of the commit.
+// changeOptions converts the flags of a change, such as --dry-run, to the options of the API request. Its
+// reason is flag -m, else the first line of MUSTER_MESSAGE; a CI pipeline sets this variable to the subject of
+// the commit.
 func (s *commandLine) changeOptions(f *changeFlags) v1.ChangeOptions {
 	o := f.ChangeOptions
 	if o.Message != "" {
@@ -51,7 +52,7 @@ func (s *commandLine) changeOptions(f *changeFlags) v1.ChangeOptions {
 	return o
 }
 
-// applyFlags holds the flags of apply, plan and diff, and the resources that their files declare.
+// applyFlags holds the flags of apply, plan and diff, and the resources from the files of -f.
 type applyFlags struct {
 	changeFlags
 	files                       []string
@@ -120,7 +121,8 @@ func (f *applyFlags) readResources(c *commandCall) ([]declaredResource, error) {
 	return docs, findOtherOwners(docs, f.owner).Err()
 }
 
-// applyOrPreview sends the resources to the server. With --dry-run the server only returns the effect.
+// applyOrPreview sends the resources in the files to the server, to apply or to preview the change. With
+// --dry-run the server only returns the effect.
 func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	request := v1.ApplyRequest{
 		ChangeOptions: c.changeOptions(&f.changeFlags), Namespace: c.namespace,
@@ -255,15 +257,15 @@ func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
 	}
 }
 
-// printTimings prints the time of each step in which the server compiles changed resources.
+// printTimings prints how long each step of the server's preview took, such as compiling the changed resources.
 func printTimings(c *commandCall, applied v1.Applied) {
 	for _, step := range applied.Timings {
 		c.Printf("%10.3f ms  %s\n", float64(step.Microseconds)/1000, step.Step)
 	}
 }
 
-// printNewlyNotifiedProblems prints the handlers that are notified of older problems after a change of routes. The
-// problems were already open before the change.
+// printNewlyNotifiedProblems prints the handlers to be notified of already open problems after a change of
+// routes. The problems were already open before the change.
 func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 	for _, t := range applied.AffectedProblems {
 		var handlers []string
@@ -365,8 +367,8 @@ func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// previewExitError returns the exit code of muster plan or muster diff. It is the error's own code if apply would be
-// refused, 20 if apply would change something, and else 0.
+// previewExitError returns the error with the exit code of plan or diff, which tells whether anything would
+// change. It is the error's own code if apply would be refused, 20 if apply would change something, and else 0.
 func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// assetAddCommand makes the command muster asset add, which uploads an archive as a build of an asset.
+// assetAddCommand makes the command muster asset add, which uploads an archive as a build (for one platform).
 func assetAddCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var build model.AssetBuild
@@ -80,8 +80,8 @@ func sha512OfFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// addBuildToAsset adds a build, the archive for one platform, to the spec of an asset. It replaces a build for the
-// same platform. A concurrent change of the asset is a conflict.
+// addBuildToAsset adds a build (the archive for one platform) to the declared Asset resource on the server. It
+// replaces a build for the same platform. A concurrent change of the asset is a conflict.
 func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
 	k := kind.Asset()
 	namespace, name, err := c.findObject(k.KindInfo, name)
@@ -167,7 +167,7 @@ func assetListCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// archiveText returns the size of an archive, or the reason why the server does not have the archive.
+// archiveText formats the size of an Asset's archive, or the reason why the server lacks the archive.
 func archiveText(a *v1.Archive) string {
 	switch {
 	case a.Stored:

@@ -20,8 +20,8 @@ type journaledResult struct {
 	status model.Status
 }
 
-// availabilityOf computes the seconds of an event in each status from its results in the journal. The test compares
-// the availability report with them.
+// availabilityOf computes from made-up results how many seconds an event had each status, as the expected
+// report. The test compares the availability report with them.
 func availabilityOf(results []journaledResult, since, until time.Time) (seconds [4]float64, nothing float64) {
 	nothing = until.Sub(since).Seconds()
 	for i, r := range results {
@@ -40,8 +40,8 @@ func availabilityOf(results []journaledResult, since, until time.Time) (seconds 
 	return seconds, nothing
 }
 
-// TestAvailabilityAgreesWithJournal compares the availability report with the results in the journal. The test itself
-// computes the seconds per status.
+// TestAvailabilityAgreesWithJournal writes results to the journal, and expects the availability report to show
+// the same seconds per status. The test itself computes the seconds per status.
 func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunDispatcher()
@@ -103,8 +103,8 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	x.expectOutput("", "report availability --since 9000d --until 8000d", 0, "no event has results from ")
 }
 
-// TestPastEventsShowPastOutputs lists events at a past time and expects the outputs of that time, not of later
-// results
+// TestPastEventsShowPastOutputs lists events at a past time, and expects each check's output from the time, not
+// later.
 func TestPastEventsShowPastOutputs(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunDispatcher()

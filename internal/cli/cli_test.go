@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// runCommandLine runs one command line and returns its exit code and output.
+// runCommandLine runs one muster command line in the test process, and returns exit code and output.
 func runCommandLine(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -31,7 +31,8 @@ func runCommandLine(t *testing.T, stdin string, args ...string) (code int, stdou
 	return code, out.String(), errs.String()
 }
 
-// TestLintReportsEveryFlaw lints a folder, and expects all errors in all files and the number of valid resources.
+// TestLintReportsEveryFlaw lints a folder with several wrong files, and expects every error and the number of
+// valid resources.
 func TestLintReportsEveryFlaw(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -120,8 +121,8 @@ func TestDoctorReadsServerSettings(t *testing.T) {
 	}
 }
 
-// FuzzArguments parses random command-line values, and expects a value or an error with a message. Times, statuses and
-// targets are such values.
+// FuzzArguments parses random values of command-line flags, and expects a valid value or a readable error.
+// Times, statuses and targets are such values.
 func FuzzArguments(f *testing.F) {
 	for _, text := range []string{"03:00", "24h", "2026-12-24 18:00", "0", "critical,2", `web01,group:web,where:node.labels.env == "a,b"`, "kind: Check\nmetadata: {name: disk}\nspec: {interval: 60s, command: x}\n", `{"items": [{"kind": "Check", "metadata": {"name": "disk"}}, {"namespace": "shop", "node": "web01", "check": "disk"}]}`, "shop/web01/disk"} {
 		f.Add(text)
@@ -156,7 +157,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestReadShadowLimit reads notifications of shadow namespaces up to a limit, and expects a note about the rest.
+// TestReadShadowLimit reads unsent notifications of shadow-mode namespaces up to a limit, and expects a note
+// about the rest.
 func TestReadShadowLimit(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {

@@ -76,7 +76,8 @@ func percentOf(text string) float64 {
 	return f
 }
 
-// percentText formats a percentage. If no component counts, the text is -.
+// percentText formats a percentage for a table cell, or "-" if no component counts. If no component counts, the
+// text is -.
 func percentText(text string) string {
 	if text == "" {
 		return "-"
@@ -84,8 +85,8 @@ func percentText(text string) string {
 	return text + " %"
 }
 
-// complianceCell returns a table cell with the worst status and its number of components. The cell has the colour of
-// the status.
+// complianceCell returns a table cell with the worst component status and the number of components with the
+// status. The cell has the colour of the status.
 func complianceCell(worst string, counts map[string]int) screen.Cell {
 	total := 0
 	for _, n := range counts {
@@ -115,7 +116,7 @@ func countsText(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeCompliance prints the components of a policy directive on a node
+// describeCompliance prints each component (checked part) of a policy directive on a node, with its status.
 func describeCompliance(c *commandCall, name string) error {
 	n, err := c.findEvent(name)
 	if err != nil {
@@ -236,7 +237,7 @@ func sumCounts(counts map[string]int) (compliant, other int) {
 	return compliant, other
 }
 
-// writeTable writes rows as CSV or Parquet.
+// writeTable prints table rows as CSV or Parquet to standard output.
 func writeTable(c *commandCall, columns []parquet.Column, rows [][]string) error {
 	if c.Format == "parquet" {
 		return parquet.Write(c.Out, columns, rows)

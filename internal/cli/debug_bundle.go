@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// bundleWriter collects the files of one debug bundle into one archive.
+// bundleWriter collects the parts of a debug bundle, the server's data for a bug report, into one archive.
 type bundleWriter struct {
 	out, admin, data string
 	seconds          int           // of profiles
@@ -101,7 +101,8 @@ func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	return nil
 }
 
-// bundleFiles returns all files of a debug bundle. They come from the admin listener, the API, and the user's machine.
+// bundleFiles returns all files of a debug bundle, each with the function that reads its content. They come
+// from the admin listener, the API, and the user's machine.
 func (b *bundleWriter) bundleFiles() []bundleFile {
 	window := strconv.Itoa(b.seconds)
 	profiled := b.timeout + time.Duration(b.seconds)*time.Second
@@ -146,8 +147,8 @@ func (b *bundleWriter) bundleFiles() []bundleFile {
 	}
 }
 
-// fetchAdminPage reads a page of the admin listener. It keeps the text of an answer other than 200: a readyz
-// with the reason is worth having.
+// fetchAdminPage requests a page of the server's admin listener by HTTP, such as metrics. It keeps the text of
+// an answer other than 200: a readyz with the reason is worth having.
 func fetchAdminPage(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -195,7 +196,8 @@ func (b *bundleWriter) endOfLogFile(context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// serverProcessFiles returns files of /proc about the server process, found by its lock on the data folder.
+// serverProcessFiles returns files of /proc about the server process, whose id the data folder's lock file
+// contains.
 func (b *bundleWriter) serverProcessFiles(context.Context) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(b.data, "LOCK"))
 	if err != nil {

@@ -69,8 +69,8 @@ func deleteCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// eventsToDelete returns the names of the events in the arguments of muster delete. For a command that deletes
-// resources, it returns none.
+// eventsToDelete returns the event names in the arguments of muster delete, or none if the arguments name
+// resources. For a command that deletes resources, it returns none.
 func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
 	if len(f.files) > 0 || !f.selectsByName() {
 		return nil, nil

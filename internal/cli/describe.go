@@ -56,7 +56,7 @@ func (c *commandCall) printNonEmptyField(name, text string) {
 	}
 }
 
-// printItem writes one list item below a title in the output of muster describe
+// printItem prints one entry of a list, indented below the list's title, in the output of muster describe.
 func (c *commandCall) printItem(name, format string, args ...any) {
 	c.WriteField(fieldColumns+2, "  "+name, format, args...)
 }
@@ -93,7 +93,7 @@ func describeResource(c *commandCall, k kind.Kind, name string) error {
 	return err
 }
 
-// describeDeclared prints the nodes of a declared resource, and the details that its kind defines.
+// describeDeclared prints how many nodes a declared resource affects, and details specific to its kind.
 func describeDeclared(c *commandCall, k kind.Kind, view kind.ResourceView) (err error) {
 	r := view.Resource
 	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, r.Metadata.Namespace, r.Metadata.Name); err != nil {
@@ -185,8 +185,8 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults formats the names of handlers, each with the reason if the handler cannot notify. After a handler
-// that cannot notify of a removed node follows the reason.
+// handlersWithFaults formats handler names, each followed by the reason if the handler cannot notify of removed
+// nodes. After a handler that cannot notify of a removed node follows the reason.
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
@@ -215,8 +215,8 @@ func handlersWithFaults(c *commandCall, namespace string, refs []string) (string
 	return strings.Join(notes, ", "), nil
 }
 
-// describeEvent shows an event for muster describe. It prints its fields, output, hooks, problem, deliveries and
-// history.
+// describeEvent prints an event with its problem and notifications, for muster describe. It prints its fields,
+// output, hooks, problem, deliveries and history.
 func describeEvent(c *commandCall, name string) error {
 	n, err := c.findEvent(name)
 	if err != nil {
@@ -284,7 +284,7 @@ func printEventFields(c *commandCall, e *v1.Event) {
 	c.printField("results", "%d applied, %d lost%s", e.Results, e.Lost, stream)
 }
 
-// printOutput writes the output of a check or hook below a title
+// printOutput prints the output of a check or of its hook command below a title.
 func printOutput(c *commandCall, title, output string) {
 	c.Printf("\n%s\n%s\n", title, screen.PaintedText(screen.Indent(output)))
 }
@@ -292,7 +292,7 @@ func printOutput(c *commandCall, title, output string) {
 // shownValues is how many values of an event a description lists; -o yaml has all.
 const shownValues = 20
 
-// printHooks writes the outputs of hooks and the metric values that came with the last result.
+// printHooks prints the outputs of a check's hooks, and the metric values, that came with its last result.
 func printHooks(c *commandCall, e *v1.Event) {
 	for _, h := range e.Hooks {
 		status := textIf(h.Status != model.OK, ", "+h.Status.String())
@@ -311,8 +311,8 @@ func printHooks(c *commandCall, e *v1.Event) {
 	}
 }
 
-// printHolds prints why messages about a problem are not sent now. Its acknowledgement, silences and other reasons are
-// printed, each with its end.
+// printHolds prints the reasons, such as a silence, why notifications about a problem wait now. Its
+// acknowledgement, silences and other reasons are printed, each with its end.
 func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
 		text := ack.By + ", " + c.TimeAndAge(ack.At) + textIf(ack.Note != "", ": "+ack.Note)
@@ -330,8 +330,8 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	}
 }
 
-// fieldNameOnce returns the name of a field for its first value, and "" for later values. For the values in the
-// lines below, it returns "".
+// fieldNameOnce returns the field name for the first of several values, and "" for all later values. For the
+// values in the lines below, it returns "".
 func fieldNameOnce(i int, name string) string { return textIf(i == 0, name) }
 
 // printDefinition prints the display name, runbook and other texts that a check or trigger declares for people.

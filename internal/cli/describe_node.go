@@ -167,7 +167,8 @@ func joinNonEmpty(between string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), between)
 }
 
-// describeLifecycle prints when an ephemeral node is removed, and which handlers are notified of its keepalive
+// describeLifecycle prints when the server will remove an ephemeral node, and which handlers hear of the
+// removal.
 func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) error {
 	if limit := spec.EffectiveLifecycle().ForgetDelay(); limit > 0 {
 		text := fmt.Sprintf("ephemeral: removed after %s without a session", model.Duration(limit))
@@ -202,7 +203,7 @@ func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) e
 	return nil
 }
 
-// describeLimits shows the node's limits, and the last time that each was reached.
+// describeLimits prints the limits for a node, such as results per second, and when each was last reached.
 func describeLimits(c *commandCall, limits []v1.LimitUse) {
 	c.printNonEmptyField("limits", strings.Join(convertEach(limits, func(l v1.LimitUse) string {
 		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
@@ -218,8 +219,8 @@ func describeLimits(c *commandCall, limits []v1.LimitUse) {
 	}
 }
 
-// describeGroups prints the groups of the node with the reason for each. Groups that its agent requested and the
-// server refused follow.
+// describeGroups prints the groups of a node, each with the reason for the membership. Groups that its agent
+// requested and the server refused follow.
 func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	if len(o.Groups) == 0 && len(o.RequestedGroups) == 0 {
 		return

@@ -5,5 +5,5 @@
 // It has no lock. Only a debug bundle starts goroutines: one for each part, with a time-out.
 //
 // Commands that need the server's engines (up, server, load) come from cmd/muster as values of ExtraCommand.
-// Start reading at main.go, then command.go and get.go.
+// Start reading at main.go, then command_builder.go and get.go.
 package cli

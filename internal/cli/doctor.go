@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// doctorCommand makes the command muster doctor, which finds faults of the user's machine.
+// doctorCommand makes the command muster doctor, which finds faults of the server or agent on the user's
+// machine.
 func doctorCommand(s *commandLine) *cobra.Command {
 	p := doctor.Target{}
 	var admin string

@@ -58,7 +58,8 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only agents that should have a session and have none")
 }
 
-// selectsAllEvents reports whether the flags of muster get select all events of a namespace.
+// selectsAllEvents reports whether muster get lists all events of a namespace, because no flag filters the
+// list.
 func (g *getFlags) selectsAllEvents() bool {
 	return g.node+g.check+g.status+g.group == "" && !g.hasFilter() && !g.problem
 }
@@ -265,8 +266,8 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	}.print(c)
 }
 
-// resourceCells returns the table cells of a resource. They are its namespace and name, the columns of its kind, and
-// the age of its last change.
+// resourceCells returns the cells of a resource's row in the table of muster get. They are its namespace and
+// name, the columns of its kind, and the age of its last change.
 func resourceCells(c *commandCall, k kind.Kind, v kind.ResourceView) []any {
 	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
 	for _, column := range k.Columns {
@@ -284,7 +285,7 @@ func resourceCells(c *commandCall, k kind.Kind, v kind.ResourceView) []any {
 	return append(row, labelText(v.Resource.Metadata.Labels))
 }
 
-// printDocuments writes resources as YAML documents that apply accepts.
+// printDocuments prints resources as YAML documents in a form that muster apply accepts.
 func printDocuments(c *commandCall, items []json.RawMessage) error {
 	for i, item := range items {
 		if i > 0 {

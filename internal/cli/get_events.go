@@ -76,8 +76,8 @@ func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
-// eventList returns the table of events. It has the column HELD only if messages about some event wait, for example
-// because of a silence.
+// eventList converts events to the table for muster get events. It has the column HELD only if messages about
+// some event wait, for example because of a silence.
 func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) listOutput[v1.Event] {
 	wide := c.Format == screen.Wide
 	empty := "no events match"
@@ -124,8 +124,8 @@ func eventsLeftOutText(list v1.EventList, g *getFlags) string {
 	return "more events match: --limit 0 shows all"
 }
 
-// otherNamespacesText returns a line about namespaces whose events are not in the list. It is empty if the user chose
-// a namespace.
+// otherNamespacesText formats a line about events in other namespaces, which the printed list does not contain.
+// It is empty if the user chose a namespace.
 func otherNamespacesText(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
@@ -183,12 +183,13 @@ func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	}.print(c)
 }
 
-// nodeNameOrDeleted returns the name of a node, and marks the name if the node was deleted.
+// nodeNameOrDeleted formats a node's name, with a mark if the node was deleted since.
 func nodeNameOrDeleted(name string, gone time.Time) string {
 	return name + textIf(!gone.IsZero(), " (gone)")
 }
 
-// statusRank returns the sort rank of a status by urgency. CRITICAL comes first, then UNKNOWN, WARNING and OK.
+// statusRank returns a number by which statuses sort from urgent to harmless, such as CRITICAL before OK.
+// CRITICAL comes first, then UNKNOWN, WARNING and OK.
 func statusRank(s model.Status) int {
 	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
 }

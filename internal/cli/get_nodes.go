@@ -20,7 +20,7 @@ const tokenHint = "Print the command for a new machine: muster node token"
 // maxRows is the most rows that the API returns at once.
 const maxRows = 100_000
 
-// rowLimit returns the number of rows to request from an API list that has only one page.
+// rowLimit returns how many rows to request under the flag --limit, from a list without pages.
 func rowLimit(limit int) int {
 	if limit > 0 {
 		return limit
@@ -79,8 +79,8 @@ func nodeList(c *commandCall, l v1.NodeStateList, empty string, notes ...string)
 	}
 }
 
-// nodeStatus returns the worst status of a node's events. For a node without events, it returns the state of its
-// agent.
+// nodeStatus returns a table cell with the worst status of a node's events, or its agent's state. For a node
+// without events, it returns the state of its agent.
 func nodeStatus(n v1.NodeState) screen.Cell {
 	switch {
 	case n.Silent:
@@ -105,7 +105,7 @@ func groupsWithoutAll(groups []string) string {
 	return strings.Join(own, ",")
 }
 
-// labelText formats labels as NAME=VALUE, sorted by name
+// labelText formats a node's labels as NAME=VALUE, sorted by name.
 func labelText(labels map[string]string) string {
 	names := slices.Sorted(maps.Keys(labels))
 	for i, name := range names {
@@ -201,8 +201,8 @@ func agentCells(c *commandCall, a v1.Agent) []any {
 		strings.Join(s.Refuses, ", "))
 }
 
-// sessionCell returns a table cell with the age of an agent's session. Without a session, the cell has the time since
-// the agent's last message.
+// sessionCell returns a table cell with the time since an agent's session began. Without a session, the cell
+// has the time since the agent's last message.
 func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	switch {
 	case a.Connected && a.Session != nil:
@@ -215,7 +215,7 @@ func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	return screen.Cell{Text: "gone " + c.AgeText(a.LastHeartbeat), Colour: screen.Red}
 }
 
-// faultCountCell returns a table cell with a number of faults, coloured unless the number is zero.
+// faultCountCell returns a table cell with the number of an agent's faults, coloured unless zero.
 func faultCountCell(n uint64) screen.Cell {
 	if n == 0 {
 		return screen.Cell{}
@@ -231,7 +231,7 @@ func sizeTextIfKnown[T int64 | uint64](bytes T) string {
 	return model.Size(bytes).Approximate()
 }
 
-// rateText returns a rate per minute. A small rate has a decimal place.
+// rateText formats a rate as a number per minute. A small rate has a decimal place.
 func rateText(rate float64) string {
 	if rate < 10 && rate != math.Trunc(rate) {
 		return fmt.Sprintf("%.1f", rate)

@@ -71,7 +71,7 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 }
 
-// historyWriter writes history entries, problems and notifications of a test into the server's history store. Its
+// historyWriter writes made-up entries, problems and deliveries into the test server's history database. Its
 // times are relative to the server's now.
 type historyWriter struct {
 	t      *testing.T
@@ -79,13 +79,14 @@ type historyWriter struct {
 	number int // of the last record
 }
 
-// recordBatch writes a batch of entries, problems and deliveries into the history.
+// recordBatch writes made-up history entries, problems and deliveries into the test server's history in one
+// batch.
 func (w *historyWriter) recordBatch(b history.Batch) {
 	w.t.Helper()
 	testenv.NoError(w.t, w.rig.History.Record(w.t.Context(), b))
 }
 
-// recordEntry writes one entry into the history.
+// recordEntry writes one made-up entry into the test server's history.
 func (w *historyWriter) recordEntry(e history.Entry, after time.Duration) {
 	w.t.Helper()
 	w.number++
@@ -93,7 +94,7 @@ func (w *historyWriter) recordEntry(e history.Entry, after time.Duration) {
 	w.recordBatch(history.Batch{Places: map[model.Partition]history.ChangePosition{1: e.Place}, Entries: []history.Entry{e}})
 }
 
-// recordStatusChange writes a change of an event's status in the namespace default.
+// recordStatusChange writes a made-up status change of an event in namespace default into the history.
 func (w *historyWriter) recordStatusChange(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
 	w.t.Helper()
 	var since time.Time
@@ -172,8 +173,8 @@ func newFailingFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	return rig, x
 }
 
-// TestBulkActions acknowledges many events in one command, and expects first their list, then one audit record. The
-// command needs --yes.
+// TestBulkActions acknowledges many events by one command, and expects a printed list first and one audit
+// record. The command needs --yes.
 func TestBulkActions(t *testing.T) {
 	rig, x := newFailingFleet(t)
 	x.replayTranscript("bulk.golden")
@@ -198,8 +199,8 @@ func TestOperatorsCannotDeleteEvents(t *testing.T) {
 	}
 }
 
-// TestGroupAvailability computes the availability of a group by worst node, mean, all nodes and any node. Deleted
-// nodes must count until their deletion.
+// TestGroupAvailability computes a group's availability by each of the ways worst node, mean, all nodes and any
+// node. Deleted nodes must count until their deletion.
 func TestGroupAvailability(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")

@@ -56,7 +56,7 @@ func handlerCreateCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// spec returns the settings of the handler that the flags describe.
+// spec converts the flags of muster handler create to the spec of the handler resource.
 func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	s := &model.HandlerSpec{}
 	secret := func(text string) model.Secret { return model.Secret{Text: text} }
@@ -91,8 +91,8 @@ func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	return s
 }
 
-// createHandler applies the handler and sends a test message. Only if the test succeeds, the handler is added to its
-// route.
+// createHandler declares the handler, sends a test notification, and after success adds the handler to its
+// route. Only if the test succeeds, the handler is added to its route.
 func createHandler(c *commandCall, name string, f *handlerCreateFlags) error {
 	apply := func(r model.Resource) error {
 		r.APIVersion = model.APIVersion

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getInventory prints the entries of a node's inventory, or of one section, or the changes since a time.
+// getInventory prints a node's inventory, such as packages, or the changes of the inventory since a time.
 func getInventory(c *commandCall, names []string, g *getFlags) error {
 	if len(names) == 0 || len(names) > 2 {
 		return model.Errorf(model.Invalid, "expected one or two arguments, NODE [SECTION], got %d", len(names)).
@@ -73,8 +73,8 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// fieldsText formats the fields of an inventory entry except its name. A single field is its value; several are
-// NAME=VALUE.
+// fieldsText formats all fields of an inventory entry, such as a version, except its name. A single field is
+// its value; several are NAME=VALUE.
 func fieldsText(e *v1.InventoryEntry) string {
 	form, _ := inventory.SchemaByName(e.Section)
 	var parts []string
@@ -90,8 +90,8 @@ func fieldsText(e *v1.InventoryEntry) string {
 	return strings.Join(parts, " ")
 }
 
-// inventoryChangeText describes the change of an inventory entry. The text starts with new or gone, or has the fields
-// with old and new values.
+// inventoryChangeText describes one change of a node's inventory, such as an updated package. The text starts
+// with new or gone, or has the fields with old and new values.
 func inventoryChangeText(d v1.InventoryChange) string {
 	switch {
 	case d.Before == nil:

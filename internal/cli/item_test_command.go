@@ -101,7 +101,8 @@ func (f *itemTestFlags) findTemplate(c *commandCall) (*model.TemplateSpec, error
 	return nil, model.Errorf(model.Invalid, "the files contain several templates: %s", names).WithHint("choose one: --template NAME")
 }
 
-// itemTest has the compiled items and triggers of a Template under test. It also has their state between values.
+// itemTest holds the compiled items and triggers of the Template that muster item test evaluates. It also has
+// their state between values.
 type itemTest struct {
 	items      []model.Item // sorted by key, with those of discovery rules
 	rules      map[string]*discovery.Rule
@@ -113,7 +114,7 @@ type itemTest struct {
 	formulas   []itemTestFormula
 }
 
-// itemTestFormula is a calculated item of the tested Template, over items of one node.
+// itemTestFormula is a calculated item of the tested Template, computed from other items of the same node.
 type itemTestFormula struct {
 	item    int
 	program *trigger.Program
@@ -121,7 +122,7 @@ type itemTestFormula struct {
 	touched bool // the last value was for it
 }
 
-// itemTestTrigger is one trigger of the tested Template.
+// itemTestTrigger is one compiled trigger of the Template under test in muster item test.
 type itemTestTrigger struct {
 	*model.Trigger
 	problem, recovery               *trigger.Program
@@ -129,7 +130,7 @@ type itemTestTrigger struct {
 	touched                         bool // the last value was for it
 }
 
-// newItemTest returns a test of a Template, with the values of its macros, each given as NAME=VALUE.
+// newItemTest compiles a Template for muster item test, with values for its macros from --macro NAME=VALUE.
 func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 	values := maps.Clone(spec.Macros)
 	if values == nil {
@@ -190,7 +191,8 @@ func (t *itemTest) keys() (keys []string) {
 	return keys
 }
 
-// findItemIndex returns the index of the item with a key. Macros in the key may be written as such or as their values.
+// findItemIndex returns the index of the tested Template's item with a given key. Macros in the key may be
+// written as such or as their values.
 func (t *itemTest) findItemIndex(key string) (int, bool) {
 	i := slices.IndexFunc(t.items, func(i model.Item) bool {
 		expanded, err := t.macros.Expand(i.Key)
@@ -267,8 +269,8 @@ func (t *itemTest) processValue(c *commandCall, at int, in *prep.ParsedValue, no
 	return nil
 }
 
-// runDiscovery passes a list of found entities, such as file systems, to a discovery rule. It prints the
-// entities with their items and triggers.
+// runDiscovery passes discovered entities, such as file systems, to a discovery rule, and prints the created
+// items. It prints the entities with their items and triggers.
 func (t *itemTest) runDiscovery(c *commandCall, rule *discovery.Rule, list string, now int64) error {
 	traced, err := rule.Trace(list)
 	if err != nil {
@@ -391,7 +393,7 @@ func (t *itemTest) evaluateTriggers(c *commandCall, now int64) {
 	}
 }
 
-// resultText formats the result of a trigger expression.
+// resultText formats the result of a trigger expression, such as true or an error.
 func resultText(r trigger.Result, reason string) string {
 	if r == trigger.Unknown {
 		return "unknown: " + reason

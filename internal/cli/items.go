@@ -63,8 +63,8 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// labelsText returns the labels of a number in PromQL's form, such as {disk="sda"}. The check gave the labels to the
-// number. The text is empty if the number has no labels.
+// labelsText formats the labels that a check gave to a metric value as in PromQL, such as {disk="sda"}. The
+// check gave the labels to the number. The text is empty if the number has no labels.
 func labelsText(i *v1.ItemState) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
@@ -73,19 +73,19 @@ func labelsText(i *v1.ItemState) string {
 	return textIf(len(list) > 0, "{"+strings.Join(list, ",")+"}")
 }
 
-// boundText formats a bound of a number, such as a threshold, with its unit of measurement.
+// boundText formats a threshold or range limit of a metric value, with its unit of measurement.
 func boundText(b *v1.ItemBound, unit string) string {
 	words := map[string]string{"max": "above ", "min": "below ", "inside_min": "not below ", "inside_max": "not above "}
 	return words[b.End] + strconv.FormatFloat(b.Value, 'f', -1, 64) + textIf(unit != "", " "+unit)
 }
 
-// plotCommand returns the command line for a plot of a check's number with its thresholds.
+// plotCommand returns the muster command that plots a check's metric value with its thresholds.
 func plotCommand(i *v1.ItemState) string {
 	return fmt.Sprintf(`muster query '{node=%q,check=%q,item=%q}' --range 1h`, i.Node, i.Check, i.Key)
 }
 
-// itemRank returns the sort rank of an item in a list. Unsupported items come first, then items without a value, then
-// all others.
+// itemRank returns the number by which items sort in a list, unsupported items first. Unsupported items come
+// first, then items without a value, then all others.
 func itemRank(i *v1.ItemState) int {
 	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
 }
@@ -106,8 +106,8 @@ func itemState(i *v1.ItemState) screen.Cell {
 	return screen.Cell{Text: i.State, Colour: screen.Green}
 }
 
-// failureText returns the line that states the cause of a failure, from a reason of several lines. It is the
-// last line if a preprocessing step failed, because the lines before it have the value and the outputs of other
+// failureText returns, from a failure reason of several lines, the line that names the cause. It is the last
+// line if a preprocessing step failed, because the lines before it have the value and the outputs of other
 // steps.
 func failureText(reason string) string {
 	if at := strings.LastIndexByte(reason, '\n'); at >= 0 && strings.HasPrefix(reason, "Preprocessing failed for: ") {
@@ -116,8 +116,8 @@ func failureText(reason string) string {
 	return screen.FirstLine(reason)
 }
 
-// findItem returns the node and key from the name of an item. The name is NODE/KEY or NAMESPACE/NODE/KEY. A key may
-// contain slashes, which do not count within its parameters.
+// findItem parses the name of an item, NODE/KEY, to namespace, node and key. The name is NODE/KEY or
+// NAMESPACE/NODE/KEY. A key may contain slashes, which do not count within its parameters.
 func (c *commandCall) findItem(text string) (namespace, node, key string, err error) {
 	node, key, _ = strings.Cut(text, "/")
 	names, _, _ := strings.Cut(key, "[")

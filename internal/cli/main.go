@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// ExtraCommand is a command that package main adds to the command line. It needs packages that package cli must not
-// import.
+// ExtraCommand is a command that package main adds, because package cli must not import its packages. It needs
+// packages that package cli must not import.
 type ExtraCommand struct {
 	Parent  string // the parent, for example "auth"; empty: the root
 	Command func(*Env) *cobra.Command
@@ -48,10 +48,11 @@ func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitError is an error that ends the program with an exit code. The command has printed its result before.
+// exitError is an error that ends the program with a given exit code, after the output is printed. The command
+// has printed its result before.
 type exitError struct{ code int }
 
-// Error returns the text "exit code" with the number
+// Error returns the text "exit code N" for the error's exit code N.
 func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 // printError prints an error and, on the next line, its hint
@@ -71,7 +72,7 @@ func printError(s *screen.Screen, err error) {
 	}
 }
 
-// commandMaker is a function that makes one command of the command line.
+// commandMaker is a function that makes one muster command for the tree of commands.
 type commandMaker = func(*commandLine) *cobra.Command
 
 // commandGroup returns a function that makes a command with subcommands only, such as muster node.
@@ -81,7 +82,7 @@ func commandGroup(name, short string, commands ...commandMaker) commandMaker {
 	}
 }
 
-// NewCommandTree returns the tree of all commands.
+// NewCommandTree returns the root command of muster, with all other commands below.
 func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	if env.Kinds == nil {
 		env.Kinds = kind.All()
@@ -155,7 +156,8 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	return root
 }
 
-// helpCommand makes the command muster help COMMAND. An unknown command is an error.
+// helpCommand makes the command muster help, which shows the help of a command or topic. An unknown command is
+// an error.
 func (s *commandLine) helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Explain a command: purpose, flags, example",
@@ -228,7 +230,7 @@ var classMeanings = [...]struct {
 	{model.Unsupported, "not supported by this version: the message names the reason"},
 }
 
-// exitCodesTopic makes the help topic exit-codes.
+// exitCodesTopic makes the help topic that explains the exit codes of muster.
 func exitCodesTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString("Exit codes, the same for every command:\n\n    0  done\n")

@@ -39,8 +39,8 @@ func TestWhyKeepaliveSaysWhenProblemOpens(t *testing.T) {
 	x.expectOutput("", "why web01/keepalive", 0, "a user stopped the agent, so the server expects no heartbeat")
 }
 
-// TestHeldColumnIsNarrow lists an event under a silence with a long reason, and expects a shortened reason.
-// With -o wide and in describe, the text must be whole.
+// TestHeldColumnIsNarrow lists an event under a silence with a long reason, and expects a shortened column
+// HELD. With -o wide and in describe, the text must be whole.
 func TestHeldColumnIsNarrow(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")

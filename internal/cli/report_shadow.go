@@ -105,8 +105,8 @@ func readShadowMessages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v
 	}
 }
 
-// shadowMessageCounts counts the unsent notifications of one row of the shadow report. A row is about one handler and
-// route, for example.
+// shadowMessageCounts counts the unsent notifications in one row of the shadow report, such as of one handler.
+// A row is about one handler and route, for example.
 type shadowMessageCounts struct {
 	Namespace    string    `json:"namespace,omitempty"`
 	Handler      string    `json:"handler,omitempty"`
@@ -126,8 +126,8 @@ type shadowMessageCounts struct {
 // countPages returns the number of unsent notifications that would have paged a person.
 func (r *shadowMessageCounts) countPages() int { return r.Opened + r.Reminded }
 
-// countShadowMessages counts the notifications of namespaces in shadow mode, by handler, route, day or other keys.
-// These notifications were not sent.
+// countShadowMessages counts the unsent notifications of shadow-mode namespaces per handler, route, day or
+// other key. These notifications were not sent.
 func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) []shadowMessageCounts {
 	byKey := map[shadowMessageCounts]*shadowMessageCounts{}
 	notified := map[[4]string]bool{} // by handler and event

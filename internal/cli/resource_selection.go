@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// resourceSelection has the flags that select resources of one kind. Without them, the arguments name the resources.
+// resourceSelection holds the flags -l and --all, with which a command selects resources of one kind. Without
+// them, the arguments name the resources.
 type resourceSelection struct {
 	selector string
 	all      bool
@@ -23,7 +24,7 @@ func (f *resourceSelection) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "all", false, "all resources of the kind in the namespace")
 }
 
-// selectsByName reports whether the resources are selected by arguments, not by flags
+// selectsByName reports whether arguments name the resources, so that neither -l nor --all selects.
 func (f *resourceSelection) selectsByName() bool { return f.selector == "" && !f.all }
 
 // validate returns an error for ambiguous combinations of flags and arguments that select resources
@@ -41,7 +42,7 @@ func (f *resourceSelection) validate(c *commandCall, args []string) error {
 	return nil
 }
 
-// readRefs returns references to the selected resources
+// readRefs returns references (kind, namespace and name) to the resources that arguments or flags select.
 func (f *resourceSelection) readRefs(c *commandCall, args []string) ([]v1.Ref, error) {
 	if f.selectsByName() {
 		return parseResourceRefs(c, args)
@@ -50,7 +51,7 @@ func (f *resourceSelection) readRefs(c *commandCall, args []string) ([]v1.Ref, e
 	return refsToResources(list), err
 }
 
-// readResources reads the selected resources from the server
+// readResources reads from the server the resources that arguments or flags select.
 func (f *resourceSelection) readResources(c *commandCall, args []string) (list []*model.Resource, err error) {
 	if !f.selectsByName() {
 		k, err := c.findKind(args[0])
@@ -81,7 +82,8 @@ func (f *resourceSelection) readResources(c *commandCall, args []string) (list [
 	return list, nil
 }
 
-// printNothingSelected prints that the flags --all or -l select no resource. An empty selection is not an error.
+// printNothingSelected prints a line for the case that --all or -l matches no resource. An empty selection is
+// not an error.
 func (f *resourceSelection) printNothingSelected(c *commandCall, word, act string) error {
 	k, err := c.findKind(word)
 	if err != nil {
@@ -93,7 +95,7 @@ func (f *resourceSelection) printNothingSelected(c *commandCall, word, act strin
 	})
 }
 
-// parseResourceRefs parses the arguments KIND NAME… or KIND/NAME….
+// parseResourceRefs parses arguments of the form KIND NAME… or KIND/NAME… to references to resources.
 func parseResourceRefs(c *commandCall, args []string) (refs []v1.Ref, err error) {
 	first, _, slashed := strings.Cut(args[0], "/")
 	if !slashed {

@@ -133,7 +133,7 @@ func rolloutState(r *v1.Rollout) screen.Cell {
 	return cell
 }
 
-// currentStep returns the last begun step of a roll-out, such as "10% (2 of 4)".
+// currentStep formats the newest begun step of a roll-out and its number, such as "10% (2 of 4)".
 func currentStep(r *v1.Rollout) string {
 	begun := 0
 	for begun < len(r.Steps) && !r.Steps[begun].StartedAt.IsZero() {
@@ -200,7 +200,7 @@ func printRollout(c *commandCall, r v1.Rollout) {
 	}
 }
 
-// rolloutActionCommand makes one of the commands that change a roll-out.
+// rolloutActionCommand makes one command that acts on a roll-out, such as muster rollout pause.
 func rolloutActionCommand(s *commandLine, verb, short string) *cobra.Command {
 	var action v1.RolloutAction
 	return s.buildCommand(command{

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silenceFlags has the flags of muster silence about problems to match, start and end.
+// silenceFlags holds the flags of muster silence, about the problems to match and the start and end.
 type silenceFlags struct {
 	request             v1.SilenceRequest // without namespace and silence
 	silence             model.SilenceSpec // without nodes and times
@@ -78,8 +78,8 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
-// silence is one silence that muster silence is about to create. It has the request to the server, and the spec
-// for the request.
+// silence holds one silence to create, before muster silence sends the silence to the server. It has the
+// request to the server, and the spec for the request.
 type silence struct {
 	request v1.SilenceRequest
 	spec    model.SilenceSpec
@@ -105,8 +105,8 @@ func createSilences(c *commandCall, list []*silence) error {
 	return c.printValue(made, func() {})
 }
 
-// printSilence prints a created silence. It prints the matching nodes and checks, its end, and the problems whose
-// notifications stop.
+// printSilence prints a created silence, with the numbers of covered nodes and problems. It prints the matching
+// nodes and checks, its end, and the problems whose notifications stop.
 func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	verb := "silences"
 	if spec.Begin.After(c.Now()) {
@@ -142,8 +142,8 @@ func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	}
 }
 
-// buildSilences returns the silences to create. One silence covers all nodes of the same namespace with the same
-// checks.
+// buildSilences returns the silences that the flags and arguments of muster silence describe. One silence
+// covers all nodes of the same namespace with the same checks.
 func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([]*silence, error) {
 	request := f.request
 	request.Namespace = c.targetNamespace()
@@ -188,7 +188,8 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 	return list, nil
 }
 
-// requireObject returns an error if the object in a silence does not exist. The silence would match nothing.
+// requireObject returns an error if an object in a new silence, such as a node, does not exist. The silence
+// would match nothing.
 func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace, name string) error {
 	_, _, err := c.api.Resources.Get(c.ctx, k, namespace, name)
 	var missing *model.Error
@@ -219,9 +220,9 @@ func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 	return nil
 }
 
-// requireChecks returns an error if a check in a silence exists nowhere. The check, or the Template or RuleGroup of a
-// trigger or alert, must be in the namespace or in namespace shared. A silence of namespace shared may name checks of
-// all namespaces.
+// requireChecks returns an error if a check named in a new silence exists in no namespace. The check, or the
+// Template or RuleGroup of a trigger or alert, must be in the namespace or in namespace shared. A silence of
+// namespace shared may name checks of all namespaces.
 func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
 	for _, name := range names {
 		k := kind.Check().KindInfo
@@ -255,8 +256,8 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 	return nil
 }
 
-// requireAll returns one error that lists all missing flags of a silence. The parts are its problems, its
-// reason and its end.
+// requireAll returns one error that lists every missing part of a silence, such as reason or end. The parts are
+// its problems, its reason and its end.
 func (f *silenceFlags) requireAll(c *commandCall, s *model.SilenceSpec) error {
 	var missing, hints []string
 	if len(c.args)+len(f.targets.Groups)+len(s.Checks) == 0 && f.targets.Where+f.labels == "" && !f.allEvents {
@@ -274,7 +275,7 @@ func (f *silenceFlags) requireAll(c *commandCall, s *model.SilenceSpec) error {
 	return model.Errorf(model.Invalid, "the silence lacks %s", strings.Join(missing, ", ")).WithHint("%s", strings.Join(hints, "\n  "))
 }
 
-// buildSilenceWithoutNodes returns a silence with everything that the flags set, except its nodes.
+// buildSilenceWithoutNodes returns the silence that the flags describe, still without the nodes to match.
 func (f *silenceFlags) buildSilenceWithoutNodes(c *commandCall) (*model.SilenceSpec, error) {
 	s := &f.silence
 	if err := f.requireAll(c, s); err != nil {

@@ -45,8 +45,8 @@ func statusCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// statusExitCode returns the exit code of muster status --exit-code. It tells programs whether the fleet is well,
-// nearly well (only warnings or faults) or not well.
+// statusExitCode returns the exit code by which muster status --exit-code reports problems and faults. It tells
+// programs whether the fleet is well, nearly well (only warnings or faults) or not well.
 func statusExitCode(s v1.Status) int {
 	switch {
 	case len(s.NotReady) > 0 || s.Silent+s.Unhandled.Critical+s.Unhandled.Unknown > 0:
@@ -57,7 +57,8 @@ func statusExitCode(s v1.Status) int {
 	return 0
 }
 
-// listServerAndAgentFaults lists the faults of the server and of agents, but not the failing events of checks
+// listServerAndAgentFaults lists faults of the server and of agents, such as undelivered notifications, but no
+// failing checks.
 func listServerAndAgentFaults(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
 		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
@@ -89,7 +90,7 @@ func (c *commandCall) printStatusLine(name, format string, args ...any) {
 // shownWarnings is how many warnings of the server stand on the screen.
 const shownWarnings = 5
 
-// printStatus prints whether the fleet and the server are well, and the details below, worst first
+// printStatus prints the output of muster status, a summary first and then the details, worst first.
 func printStatus(c *commandCall, s v1.Status) {
 	c.Wrapf(0, "%s", statusSummary(c, s))
 	for _, reason := range s.NotReady {
@@ -170,8 +171,8 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	return screen.Cell{Text: fmt.Sprintf("All is well: %s, no problem.", model.CountNoun(s.Events, "event")), Colour: screen.Green}
 }
 
-// notificationWarnings returns warnings about notifications that do not reach people. Failing handlers and problems
-// without a handler are the causes.
+// notificationWarnings returns warnings about problems of which nobody is notified, such as without a matching
+// route. Failing handlers and problems without a handler are the causes.
 func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	for _, u := range s.Unsent {
 		if u.Failing+u.Dead == 0 {
@@ -189,8 +190,8 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	return list
 }
 
-// problemRows returns the table rows of open problems that need attention. Silent nodes come first, then one row per
-// check with the number of its failing nodes.
+// problemRows returns the table rows of muster status about open problems, silent nodes first. Silent nodes
+// come first, then one row per check with the number of its failing nodes.
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
 		heard, age := "no heartbeat yet", model.Age(c.Now(), n.Since)
@@ -259,8 +260,8 @@ func printEventStatus(c *commandCall, s v1.Status) {
 	}
 }
 
-// problemCountsText formats the number of open problems in each state, such as "2 silenced", each problem counted
-// once
+// problemCountsText formats the numbers of open problems by handling, such as "2 silenced", each problem
+// counted once.
 func problemCountsText(s v1.Status) (parts []string) {
 	if s.Silent > 0 {
 		parts = append(parts, model.CountNoun(s.Silent, "silent node"))
@@ -339,8 +340,8 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE for a suggested command. The command then covers the same
-// namespaces as the running muster status.
+// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE for commands that muster status suggests. The
+// command then covers the same namespaces as the running muster status.
 func namespaceFlagOfStatus(c *commandCall) string {
 	if c.namespace == "" {
 		return " -A"
@@ -348,14 +349,14 @@ func namespaceFlagOfStatus(c *commandCall) string {
 	return " -n " + c.namespace
 }
 
-// setupAdvice holds the commands that muster status suggests to the operator of a new server with few nodes.
+// setupAdvice holds the commands that muster status suggests for the setup of a new server.
 type setupAdvice struct {
 	text string
 	next [][2]string // command and purpose
 }
 
-// adviseSetup returns suggestions for the next steps on a new server. If the server already checks machines, it
-// returns nil.
+// adviseSetup returns the commands that muster status suggests for the setup of a new server. If the server
+// already checks machines, it returns nil.
 func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	var next [][2]string
 	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks, and a route into a log file"

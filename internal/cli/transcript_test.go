@@ -49,12 +49,12 @@ type testTerminal struct {
 	program string // the name of the program; empty: muster
 }
 
-// newTerminal returns a helper that runs muster commands against a test server, in an empty working folder.
+// newTerminal returns a test terminal, which runs muster commands against a test server in an empty folder.
 func newTerminal(t *testing.T, rig *apitest.Server) *testTerminal {
 	return &testTerminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
-// openLoggedInTerminal returns a test server and a helper for muster commands of a logged-in user.
+// openLoggedInTerminal returns a test server, and a test terminal with the login of a user of the server.
 func openLoggedInTerminal(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -88,7 +88,7 @@ func (x *testTerminal) runCommandLine(stdin, line string) (stdout string, code i
 	return out.String(), code
 }
 
-// runCommandLines runs command lines that need no input.
+// runCommandLines runs several command lines in order, each without standard input.
 func (x *testTerminal) runCommandLines(lines ...string) {
 	x.t.Helper()
 	for _, line := range lines {
@@ -138,8 +138,8 @@ func (x *testTerminal) replayTranscript(name string) (succeeded []string) {
 	return succeeded
 }
 
-// assertWidth fails the test if an output line has more than a number of columns. Lines that begin with the given
-// prefix may be wider.
+// assertWidth fails the test if a line of the output is wider than the given number of columns. Lines that
+// begin with the given prefix may be wider.
 func (x *testTerminal) assertWidth(output string, columns int, except string) {
 	x.t.Helper()
 	for line := range strings.Lines(output) {
@@ -149,7 +149,7 @@ func (x *testTerminal) assertWidth(output string, columns int, except string) {
 	}
 }
 
-// writeFile writes a file into the terminal's folder.
+// writeFile writes a file into the folder in which the test's commands run.
 func (x *testTerminal) writeFile(name, text string) {
 	x.t.Helper()
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))

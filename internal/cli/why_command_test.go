@@ -14,7 +14,7 @@ import (
 )
 
 // TestWhyTracesCheckOnEveryKindOfNode expects muster why to show whether a check's targets select, exclude or
-// do not match a node.
+// miss each node.
 func TestWhyTracesCheckOnEveryKindOfNode(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
@@ -47,8 +47,8 @@ spec:
 	x.assertTranscript("why.golden")
 }
 
-// TestWhyNamesReasonOfMissingStep asks muster why about missing steps, and expects the reason for each. The steps go
-// from the declaration to the notification.
+// TestWhyNamesReasonOfMissingStep asks muster why about checks without a step, such as a notification, and
+// expects the reason. The steps go from the declaration to the notification.
 func TestWhyNamesReasonOfMissingStep(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
@@ -131,7 +131,7 @@ spec:
 	x.assertTranscript("why_failures.golden")
 }
 
-// nodeID returns the id of a node in the namespace default.
+// nodeID returns the id of the test server's node with a given name in namespace default.
 func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	t.Helper()
 	id, ok := rig.Directory.NodeByName("default", name)
@@ -141,8 +141,8 @@ func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	return id
 }
 
-// recordFailedDelivery records a notification with one failed attempt of a given age. The next attempt follows
-// after the duration retry.
+// recordFailedDelivery writes into the test server's history a notification with one failed attempt of a given
+// age. The next attempt follows after the duration retry.
 func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
 	t.Helper()
 	d := history.Delivery{Key: "d", Problem: problem, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
@@ -157,9 +157,9 @@ func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age
 	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.DeliveryAttempt{ID: due[0].ID, Attempt: attempt}))
 }
 
-// TestProblemShowsDefinitionTexts expects muster why and muster describe to show the check's texts, such as its
-// runbook. The texts are the display name, the runbook and the conditions. After the recovery, describe event
-// shows the messages that its handler has not accepted.
+// TestProblemShowsDefinitionTexts expects muster why and muster describe to show the runbook and other texts
+// that a check declares. The texts are the display name, the runbook and the conditions. After the recovery,
+// describe event shows the messages that its handler has not accepted.
 func TestProblemShowsDefinitionTexts(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")

@@ -2,7 +2,7 @@
 // (Events, Resources, Nodes …); every error has the class that the server gave it. The package also
 // reads and writes the context file, which holds the address of the server, its CA and the session.
 //
-// It has no locks and no goroutine. Start reading at client.go, then request.go and context.go.
+// It has no locks and no goroutine. Start reading at client.go, then http_requests.go and context_files.go.
 package client
 
 import (
@@ -42,7 +42,7 @@ type Client struct {
 	c             *connection
 }
 
-// connection has the address of a server, the trusted CA and the token for each request.
+// connection has the address of one Muster server, the trusted CA, and the token for each request.
 type connection struct {
 	base    *url.URL
 	http    *http.Client
@@ -98,8 +98,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// loadRoots returns the trusted CA certificates and the fingerprint of the first certificate. Nil means the system's
-// CAs.
+// loadRoots returns the CA certificates that the context trusts, and the fingerprint of the first certificate.
+// Nil means the system's CAs.
 func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	pem := []byte(c.CA)
 	if len(pem) == 0 && c.CAFile != "" {
@@ -136,8 +136,8 @@ func (c *Client) Queues(ctx context.Context, narrow ...v1.RowFilter) (v1.QueueLi
 	return getJSON[v1.QueueList](ctx, c.c, "/queues", buildQuery(narrow))
 }
 
-// Run runs a check or command on nodes, and calls fn with each line of the answer. The summary comes last. When ctx
-// ends, the server cancels the runs that have not ended.
+// Run runs a check or command on nodes, and calls fn with each line of the streamed answer. The summary comes
+// last. When ctx ends, the server cancels the runs that have not ended.
 func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) error) error {
 	complete, err := readStream(ctx, c.c, http.MethodPost, "/runs", nil, r, nil, func(l v1.RunLine) (last bool, err error) {
 		return l.Type == v1.RunSummary, fn(l)
@@ -235,7 +235,7 @@ func (c *connection) refusalError(answer *http.Response) error {
 	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s: the answer is not from a Muster server", c.base.Host, answer.Status).WithHint("%s", hint)
 }
 
-// unreachableError adds a hint to the error of a failed connection.
+// unreachableError adds a hint about the cause to the error of a failed connection to the server.
 func (c *connection) unreachableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

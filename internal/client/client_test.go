@@ -134,8 +134,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzContext parses random bytes as a context file (saved login), and expects no change after writing and reading.
-// Only accepted contexts count.
+// FuzzContext parses random bytes as a context file (saved login), and expects accepted files to survive
+// rewriting unchanged. Only accepted contexts count.
 func FuzzContext(f *testing.F) {
 	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
 	f.Add([]byte("a: &a [*a]"))

@@ -19,11 +19,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDirectory replaces the planner's index of nodes in a test, with three nodes. Nodes 1 and 2 have a Template, and
-// node 3 is in another namespace.
+// testDirectory replaces the server's directory of nodes in tests, with three nodes and one Template. Nodes 1
+// and 2 have a Template, and node 3 is in another namespace.
 type testDirectory struct{ unit *directory.Unit }
 
-// Revision returns a constant revision.
+// Revision returns a constant revision number, because the test's declarations never change.
 func (testDirectory) Revision() int64 { return 1 }
 
 // Nodes returns the nodes of a namespace.
@@ -37,7 +37,7 @@ func (testDirectory) Nodes(namespace string) []model.NodeID {
 // UnitNodes returns all nodes of the test.
 func (testDirectory) UnitNodes(model.UnitID) []model.NodeID { return []model.NodeID{1, 2, 3} }
 
-// Node returns the record of a test node.
+// Node returns the directory's record of a test node.
 func (testDirectory) Node(id model.NodeID) *directory.Node {
 	name := route.Name{Namespace: "default", Name: string('a' + rune(id) - 1)}
 	if id == 3 {
@@ -67,12 +67,12 @@ func (testDirectory) NodeByName(_, name string) (model.NodeID, bool) {
 // NamespaceByName returns a constant namespace id.
 func (testDirectory) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
 
-// UnitByName returns the Template of the test.
+// UnitByName returns the id of the test's only Template, for any kind and name.
 func (testDirectory) UnitByName(_, namespace, _ string) (model.UnitID, bool) {
 	return 1000, namespace == "default"
 }
 
-// SourceUnit returns the Template of the test.
+// SourceUnit returns the test's only Template, whatever problem source is given.
 func (d testDirectory) SourceUnit(model.Source) *directory.Unit { return d.unit }
 
 // TestEngineComputes computes aggregates and internal items of three nodes, and compares the values in the journal.
@@ -150,7 +150,7 @@ func TestTagsOfDeletedTemplate(t *testing.T) {
 	}
 }
 
-// newNamespaceStore wraps a series store and returns only the series of one namespace.
+// newNamespaceStore returns a view of a test's series store that shows only the time series of one namespace.
 func newNamespaceStore(store storage.Queryable, namespace string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		q, err := store.Querier(from, to)
@@ -164,7 +164,7 @@ type namespaceQuerier struct {
 	namespace string
 }
 
-// Select returns the matching series of the namespace.
+// Select returns the time series of the namespace that match a query.
 func (q namespaceQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	return q.Querier.Select(ctx, sorted, hints, append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNamespace, q.namespace))...)
 }

@@ -56,14 +56,14 @@ type Engine struct {
 	trouble bool // the journal refused the last values
 }
 
-// New returns an engine that computes nothing until Run is called.
+// New returns an engine for computed items, which computes nothing until Run is called.
 func New(o Options) *Engine { return &Engine{opts: o} }
 
 // Count returns the number of computed values that were written since the server's start.
 func (e *Engine) Count() uint64 { return e.written.Load() }
 
-// compiledTemplate has the compiled formulas of one Template's items, for one set of macro values. It also has
-// the nodes with these values.
+// compiledTemplate has the compiled formulas of one Template's computed items, for nodes with equal macro
+// values. It also has the nodes with these values.
 type compiledTemplate struct {
 	definition *model.TemplateDefinition
 	macros     string // as in wire.ValueBlock
@@ -71,7 +71,7 @@ type compiledTemplate struct {
 	nodes      []model.NodeID
 }
 
-// computedItem is an item that the engine computes.
+// computedItem is a computed item with its compiled formula.
 type computedItem struct {
 	*model.Item
 	position uint32

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is one file with the content that a user wants to import. Notes refer to the file by its name.
+// File is one file of another monitoring system that a user wants to import, with its content. Notes refer to
+// the file by its name.
 type File struct {
 	Name string
 	Data []byte
@@ -33,7 +34,7 @@ type Note struct {
 	line int
 }
 
-// Result holds what an import has produced, the resources and the notes for the user.
+// Result holds the outcome of an import, with the converted resources and the notes for the user.
 type Result struct {
 	Resources []*model.Resource `json:"resources"` // each valid
 	Notes     []Note            `json:"notes,omitempty"`

@@ -54,8 +54,8 @@ func NewMapping(file string, t *document.Tree) *Mapping {
 // Place returns the place of the mapping in its file as FILE:LINE.
 func (m *Mapping) Place() string { return fmt.Sprintf("%s:%d", m.File, m.Line()) }
 
-// Field returns the value of a field, and records that the importer has read the field. An absent or null field gives
-// nil.
+// Field returns the value of a field, and records that the importer has used the field. An absent or null field
+// gives nil.
 func (m *Mapping) Field(name string) *document.Tree {
 	m.read[name] = true
 	if t := m.Get(name); t != nil && !t.IsNull() {
@@ -64,7 +64,7 @@ func (m *Mapping) Field(name string) *document.Tree {
 	return nil
 }
 
-// HasField reports whether the mapping has a field, and records that the importer has read the field.
+// HasField reports whether the mapping has a field, and records that the importer has used the field.
 func (m *Mapping) HasField(name string) bool { return m.Field(name) != nil }
 
 // TextOf returns the text, number or boolean in a field as text. A field that is absent, or not a scalar, gives an
@@ -106,14 +106,15 @@ func (m *Mapping) Texts(name string) (list []string) {
 	return list
 }
 
-// IgnoreFields marks fields as read although Muster has no use for their values. Then no note mentions these fields.
+// IgnoreFields marks fields as read, because Muster has no use for their values. Then no note mentions these
+// fields.
 func (m *Mapping) IgnoreFields(names ...string) {
 	for _, name := range names {
 		m.read[name] = true
 	}
 }
 
-// UnreadFields returns the names of all fields with a value that no code has read.
+// UnreadFields returns the names of non-empty fields that the importer did not read, to tell the user.
 func (m *Mapping) UnreadFields() (names []string) {
 	for _, name := range m.Names() {
 		if !m.read[name] && !m.Get(name).IsEmpty() {

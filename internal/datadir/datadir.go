@@ -71,7 +71,7 @@ func makeFolder(dir string) error {
 	return disk.OS{}.SyncDir(up)
 }
 
-// ExplainFileError adds to a file-system error its cause and a shell command that solves the problem. The cause
+// ExplainFileError adds to a file-system error the cause and a shell command that repairs the cause. The cause
 // is the owner of the file or the state of the disk. It returns other errors unchanged.
 func ExplainFileError(err error, data string) error {
 	var path *fs.PathError
@@ -98,7 +98,8 @@ func ExplainFileError(err error, data string) error {
 	return err
 }
 
-// nearestExisting returns the path and file information of the path or of its nearest existing parent folder.
+// nearestExisting returns the path itself or its nearest existing parent folder, with the file information of
+// the result.
 func nearestExisting(path string) (string, fs.FileInfo) {
 	for {
 		info, err := os.Stat(path)
@@ -130,7 +131,7 @@ func userName(uid int) string {
 	return id
 }
 
-// Snapshots returns the path of the folder of snapshots
+// Snapshots returns the path of the folder with snapshots of the server's state in memory.
 func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
 
 // Series returns the path of the folder with the time series of items' numbers.
@@ -171,8 +172,8 @@ func ComplianceDB(cfg *config.Server) string {
 // TextDB returns the path of the file with the text and log values of items.
 func TextDB(cfg *config.Server) string { return filepath.Join(cfg.Data, "text.db") }
 
-// JournalOptions returns the options for opening the journal. The server and the commands that repair the journal use
-// the same options.
+// JournalOptions returns the size limits and other options with which the server opens the journal. The server
+// and the commands that repair the journal use the same options.
 func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{
 		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
@@ -197,7 +198,7 @@ func DoctorCommand(cfg *config.Server, verb string) string {
 	return command
 }
 
-// BecomeOwner changes the user of a process from root to the owner of the data folder. Then the server can read the
+// BecomeOwner switches a process from user root to the owner of the data folder. Then the server can read the
 // files that the process writes. A process of another user stays unchanged.
 func BecomeOwner(data string) error {
 	info, err := os.Stat(data)

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Stores has the databases and the journal of a server, to detect a replaced database. The databases hold declared
-// resources and history. The journal's last mark names them, so that a store that was lost, replaced, or restored from
-// an older copy is found.
+// Stores has the server's databases and journal, to detect that one was replaced by another copy. The databases
+// hold declared resources and history. The journal's last mark names them, so that a store that was lost,
+// replaced, or restored from an older copy is found.
 type Stores struct {
 	Config  *config.Server
 	Journal *journal.Log
@@ -98,9 +98,9 @@ func (s *Stores) RefuseReplaced(ctx context.Context, last wire.IntentRecord) err
 		WithHint("put the right file back, or restore the whole data folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
-// RecordIncarnation stores the journal's id (incarnation) in the databases when the server starts. A restored
-// journal has a new id. With a new incarnation the intent passes over ids and revisions of the last mark, and a
-// history that is older than the mark withholds what may have been sent before unknownUntil.
+// RecordIncarnation stores in the databases the id of the present journal, which changes after a restore. A
+// restored journal has a new id. With a new incarnation the intent passes over ids and revisions of the last
+// mark, and a history that is older than the mark withholds what may have been sent before unknownUntil.
 func (s *Stores) RecordIncarnation(ctx context.Context, last wire.IntentRecord) (unknownUntil time.Time, err error) {
 	incarnation := s.Journal.Incarnation().ID
 	if err := s.Intent.RecordIncarnation(ctx, incarnation, intent.JournaledRevision{Revision: last.Revision, LastID: last.LastID}); err != nil {

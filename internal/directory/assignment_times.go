@@ -29,8 +29,8 @@ type nodeAssignmentTimes struct {
 	arrivals []assignmentTime // ascending by time
 }
 
-// assignmentTime is the time of an assignment, with the checks and directives that a node got then. Nodes with equal changes
-// share the list.
+// assignmentTime is the time at which a node was assigned checks and directives, with the ids of both. Nodes
+// with equal changes share the list.
 type assignmentTime struct {
 	at    time.Time
 	units []model.UnitID // ascending

@@ -62,7 +62,7 @@ func splitOutsideParentheses(text string) (parts []string) {
 	return append(parts, text[start:])
 }
 
-// parseRequirement parses one part of a selector, such as tier!=db or env in (test, prod).
+// parseRequirement parses one requirement of a label selector, such as tier!=db or env in (test, prod).
 func parseRequirement(part string) (requirement, bool) {
 	if key, list, ok := strings.Cut(part, "("); ok {
 		list, closed := strings.CutSuffix(strings.TrimSpace(list), ")")
@@ -112,8 +112,8 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Filter removes the nodes without matching labels from a set of nodes. It reads the node sets of labels and label
-// keys, and visits no single node.
+// Filter removes from a set of nodes all nodes whose labels do not match the selector. It reads the node sets
+// of labels and label keys, and visits no single node.
 func (s Selector) Filter(nodes *roaring.Bitmap, byLabel func(where.Pair) *roaring.Bitmap, byKey func(unique.Handle[string]) *roaring.Bitmap) *roaring.Bitmap {
 	for _, r := range s.requirements {
 		selected := roaring.New()

@@ -59,13 +59,14 @@ func (d *Directory) Subscribe(fn func(Change)) {
 // every answer of the directory stays.
 func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
-// NamespaceByName returns the id of a namespace.
+// NamespaceByName returns the id of a namespace by its name.
 func (d *Directory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	n := d.now.Load().namespace(name)
 	return n.ID, n.ID != 0
 }
 
-// namespace returns the record of a namespace. It returns an empty record for an unknown name.
+// namespace looks up the directory's record of a namespace by the namespace's name. It returns an empty record
+// for an unknown name.
 func (s *snapshot) namespace(name string) Namespace {
 	if n := s.namespaces.Value(name); n != nil {
 		return *n
@@ -73,7 +74,7 @@ func (s *snapshot) namespace(name string) Namespace {
 	return Namespace{}
 }
 
-// NamespaceName returns the name of a namespace.
+// NamespaceName returns the name of a namespace by its id.
 func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return d.now.Load().namespaceNames.Get(id)
 }
@@ -87,14 +88,14 @@ func (d *Directory) NamespaceHandlers(name string) []string {
 // Shadow reports whether a namespace is in shadow mode, in which notifications are recorded but not sent
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
 
-// ZabbixNamespaces returns the namespaces that accept values from Zabbix senders and agents at an address. The values
-// are about nodes of the namespace.
+// ZabbixNamespaces returns the namespaces that accept values from a Zabbix sender or agent with the given
+// network address. The values are about nodes of the namespace.
 func ZabbixNamespaces(d *Directory, from netip.Addr) []string {
 	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.ZabbixFrom })
 }
 
-// RudderNamespaces returns the namespaces that accept reports from Rudder's agents and relays at an address. The
-// reports are inventories and runs of nodes of the namespace.
+// RudderNamespaces returns the namespaces that accept reports from a Rudder agent or relay with the given
+// network address. The reports are inventories and runs of nodes of the namespace.
 func RudderNamespaces(d *Directory, from netip.Addr) []string {
 	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.RudderFrom })
 }
@@ -104,8 +105,8 @@ func RudderChangesOnly(d *Directory, namespace string) bool {
 	return d.now.Load().namespace(namespace).RudderChanges
 }
 
-// senderNamespaces returns the namespaces that accept values from senders at an address. Each namespace declares its
-// networks of allowed senders.
+// senderNamespaces returns the namespaces whose list of allowed sender networks contains a sender's address.
+// Each namespace declares its networks of allowed senders.
 func senderNamespaces(d *Directory, from netip.Addr, networks func(*Namespace) []netip.Prefix) (names []string) {
 	for _, n := range d.now.Load().withSenders {
 		if slices.ContainsFunc(networks(n), func(network netip.Prefix) bool { return network.Contains(from) }) {
@@ -115,7 +116,7 @@ func senderNamespaces(d *Directory, from netip.Addr, networks func(*Namespace) [
 	return names
 }
 
-// NodeByName returns the id of a node.
+// NodeByName returns the id of a node by its namespace and name.
 func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	if namespace == model.DefaultNamespaceName && name == model.ServerNodeName {
 		return model.ServerNode, true
@@ -126,7 +127,8 @@ func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 // unknownNode is the empty record that stands for every unknown node.
 var unknownNode = &Node{}
 
-// Node returns the record of a node by its id. It returns an empty record for an unknown node.
+// Node looks up the directory's record of a node by the node's id. It returns an empty record for an unknown
+// node.
 func (d *Directory) Node(id model.NodeID) *Node {
 	if n := d.now.Load().nodes.Value(id); n.Node != nil {
 		return n.Node
@@ -188,8 +190,9 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	return list
 }
 
-// TrustedGroup returns the name of one trusted group to which a node belongs, or an empty text. Machines cannot join a
-// trusted group by themselves. The text is empty if the node belongs to no trusted group. Not ok: the node is unknown.
+// TrustedGroup returns any trusted group of a node (closed to self-joining machines), or an empty text.
+// Machines cannot join a trusted group by themselves. The text is empty if the node belongs to no trusted
+// group. Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -219,8 +222,8 @@ func (d *Directory) UnitByName(kind, namespace, name string) (model.UnitID, bool
 	return d.now.Load().unitNames.Get(unitKey{kind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the check, Template, Directive or RuleGroup that a problem is about. It returns nil if the source
-// is unknown or built into Muster.
+// SourceUnit returns the check, Template, Directive or RuleGroup that produced a given problem. It returns nil
+// if the source is unknown or built into Muster.
 func (d *Directory) SourceUnit(s model.Source) *Unit {
 	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: TemplateKind, model.SourceDirective: DirectiveKind, model.SourceRule: RuleGroupKind}[s.Kind]
 	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
@@ -229,7 +232,7 @@ func (d *Directory) SourceUnit(s model.Source) *Unit {
 	return nil
 }
 
-// SourceName returns the namespace and name of the check or Template that a problem is about
+// SourceName returns the namespace and name of the check or Template that produced a problem.
 func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if s.Kind == model.SourceCheck && s.Check() < model.FirstCheck {
 		name = model.BuiltinCheckName(s.Check())
@@ -242,8 +245,8 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return u.Namespace, u.Name.Name, true
 }
 
-// SourceGroups returns the groups that the check or Template of a problem targets. A built-in check, such as keepalive,
-// targets none.
+// SourceGroups returns the node groups to which the check or Template behind a problem is assigned. A built-in
+// check, such as keepalive, targets none.
 func (d *Directory) SourceGroups(s model.Source) (list []string) {
 	if u := d.SourceUnit(s); u != nil {
 		now := d.now.Load()
@@ -304,8 +307,8 @@ func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// AssignmentOf returns the assignment of a node, with all its compiled checks and Templates. It has all compiled checks,
-// Templates and property values that the node's agent gets.
+// AssignmentOf returns the assignment of a node, that is, all compiled checks and Templates for its agent. It
+// has all compiled checks, Templates and property values that the node's agent gets.
 func (d *Directory) AssignmentOf(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
@@ -317,8 +320,8 @@ func (d *Directory) AssignmentOf(id model.NodeID) *Assignment {
 	}
 }
 
-// DefinitionOnNode returns the compiled definition of a check or directive that one node has or will get. During a roll-out
-// the node has either the old or the new version.
+// DefinitionOnNode returns a check's or directive's compiled version for one node, old or new during a
+// roll-out. During a roll-out the node has either the old or the new version.
 func DefinitionOnNode(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	if r := u.Rollout; r != nil && r.Old != r.New {
 		if a := d.AssignmentOf(node); a != nil && a.Definition(r.New.ID) != nil {
@@ -328,15 +331,16 @@ func DefinitionOnNode(d *Directory, u *Unit, node model.NodeID) *model.Definitio
 	return u.Definition
 }
 
-// AssignmentVersion returns only the version of a node's assignment, as a revision number. The version has the revision of
-// the declared resources from which the assignment was compiled. ok is false if the node has no assignment.
+// AssignmentVersion returns the revision of the declared resources from which a node's assignment was compiled.
+// The version has the revision of the declared resources from which the assignment was compiled. ok is false if
+// the node has no assignment.
 func (d *Directory) AssignmentVersion(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Definition returns a compiled check or Template by its id. The directory keeps a definition as long as the journal
-// or a spool can name it, see Planner.Collect.
+// Definition returns a compiled check or Template by its definition id. The directory keeps a definition as
+// long as the journal or a spool can name it, see Planner.Collect.
 func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 	if builtin := model.BuiltinDefinitionOf(id); builtin != nil {
 		return &builtin.Definition
@@ -393,7 +397,7 @@ func (d *Directory) FleetSnapshot() FleetSnapshot { return FleetSnapshot{d.now.L
 // Definitions returns the number of compiled checks and Templates.
 func (p FleetSnapshot) Definitions() int { return p.of.definitions.size }
 
-// Nodes returns all nodes by id.
+// Nodes iterates over all nodes with their ids.
 func (p FleetSnapshot) Nodes() iter.Seq2[model.NodeID, NodeEntry] { return p.of.nodes.All() }
 
 // NodeName returns the namespace and name of a node.
@@ -404,7 +408,7 @@ func (p FleetSnapshot) NodeName(id model.NodeID) (namespace, name string) {
 	return "", ""
 }
 
-// Directives returns all directives by id.
+// Directives returns all directives in the snapshot, keyed by id.
 func (p FleetSnapshot) Directives() map[model.UnitID]*Unit {
 	directives := map[model.UnitID]*Unit{}
 	for id, u := range p.of.units.All() {
@@ -415,8 +419,8 @@ func (p FleetSnapshot) Directives() map[model.UnitID]*Unit {
 	return directives
 }
 
-// GroupName returns the name of a group as messages show the name. A group of the shared namespace has the
-// prefix shared/.
+// GroupName formats the name of a group for messages, with the prefix shared/ for the shared namespace. A group
+// of the shared namespace has the prefix shared/.
 func (p FleetSnapshot) GroupName(g GroupID) string { return p.of.groupName(g) }
 
 // Change lists what a newly published snapshot of the directory changed, such as assignments and routes.
@@ -433,9 +437,9 @@ type Change struct {
 	Receivers bool
 }
 
-// Reader has the methods by which the API looks up records in the Directory. The records are nodes, checks, groups,
-// handlers and assignments. It does not know deleted nodes and resources. The caller owns returned lists and maps;
-// nobody may change a specification.
+// Reader is the interface by which the API looks up nodes, checks and other records in the Directory. The
+// records are nodes, checks, groups, handlers and assignments. It does not know deleted nodes and resources.
+// The caller owns returned lists and maps; nobody may change a specification.
 type Reader interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
@@ -466,14 +470,16 @@ type Reader interface {
 	Dependencies(node model.NodeID, source model.Source) []route.Dependency
 }
 
-// PassiveCheck is a check with results from outside, such as alerts of Prometheus. No agent runs the check.
+// PassiveCheck is a check whose results come from outside, such as alerts of Prometheus, not from an agent. No
+// agent runs the check.
 type PassiveCheck struct {
 	Definition *model.CheckDefinition // definition that judges results now; nil: agents run this check
 	Disabled   bool                   // the server refuses results of this check
 	Source     string                 // the check's label source: the program that the check was made for; empty: any
 }
 
-// RoundRobin is a check that a group of nodes shares. In each interval one member of the group runs the check.
+// RoundRobin is a check that the nodes of a group run in turns, one node in each interval. In each interval one
+// member of the group runs the check.
 type RoundRobin struct {
 	Definition *model.CheckDefinition
 	Namespace  string
@@ -483,8 +489,8 @@ type RoundRobin struct {
 	Subjects []ProxyNode
 }
 
-// FilterContext has the node and the check of an event, for handlers imported from Sensu. Expressions imported from
-// Sensu read these records too. Nobody may change them.
+// FilterContext has the records of an event's node and check, as input for imported Sensu filters. Expressions
+// imported from Sensu read these records too. Nobody may change them.
 type FilterContext struct {
 	Node   *Node // nil: unknown
 	Runner *Node // the node that ran the check
@@ -504,7 +510,7 @@ const DirectiveKind = "Directive"
 // RuleGroupKind is the kind of rule groups. The alerts of rule groups become events.
 const RuleGroupKind = "RuleGroup"
 
-// groupName formats the name of a group, with the namespace for groups of namespace shared
+// groupName formats the name of a group, with the prefix shared/ for groups of namespace shared.
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
 // GroupText formats the name of a group for people, with the prefix shared/ for groups of namespace shared. A
@@ -516,12 +522,12 @@ func GroupText(name route.Name) string {
 	return name.Name
 }
 
-// unit returns the record of a check or Template (a unit) by its kind and name
+// unit looks up the directory's record of a check or Template (a unit) by kind and name.
 func (s *snapshot) unit(kind string, name route.Name) UnitEntry {
 	return s.units.Value(s.unitNames.Value(unitKey{kind, name}))
 }
 
-// resource returns the specification of a declared resource (such as a handler) of kind S from a snapshot. Such
+// resource looks up the specification of a declared resource, such as a handler, in a directory snapshot. Such
 // resources have no record type of their own in the directory.
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(ResourceKey{kind, route.Name{Namespace: namespace, Name: name}}).(S)
@@ -536,7 +542,8 @@ func (s *snapshot) nodesWithLabelKey(key unique.Handle[string]) *roaring.Bitmap 
 	return s.byLabelKey.Value(key).bitmap()
 }
 
-// bitmap returns the bitmap in which a set stores its node ids. It returns nil for a missing set.
+// bitmap returns the bitmap with the node ids of the set, or nil for a missing set. It returns nil for a
+// missing set.
 func (s *nodeSet) bitmap() *roaring.Bitmap {
 	if s == nil {
 		return nil

@@ -37,8 +37,8 @@ type snapshot struct {
 	definitions    Map[model.DefinitionID, *model.Definition]
 }
 
-// nodeSet is a set of node ids in one index of the directory. Several snapshots share the same set. Only the draft
-// that made the set may change it, and only before it is published.
+// nodeSet is the set of nodes under one key of an index, such as a label's nodes. Several snapshots share the
+// same set. Only the draft that made the set may change it, and only before it is published.
 type nodeSet struct {
 	*roaring.Bitmap
 	draft uint64
@@ -52,8 +52,8 @@ type Draft struct {
 	of     *Directory
 }
 
-// Publish replaces the snapshot that readers of the directory get by the draft. revision is the revision of the
-// declared resources from which the draft was compiled.
+// Publish replaces the snapshot of the directory that readers see by the content of the draft. revision is the
+// revision of the declared resources from which the draft was compiled.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -61,7 +61,7 @@ func (d *Draft) Publish(revision int64) {
 	d.of.now.Store(&now)
 }
 
-// Notify calls every function registered by Subscribe with the list of published changes
+// Notify calls every function registered by Directory.Subscribe with a list of published changes.
 func (d *Draft) Notify(c Change) {
 	d.of.mu.Lock()
 	subscribers := d.of.subscribers
@@ -71,7 +71,7 @@ func (d *Draft) Notify(c Change) {
 	}
 }
 
-// SetNode adds or replaces the record of a node in the draft.
+// SetNode adds or replaces the record of a node in the draft of the next directory snapshot.
 func (d *Draft) SetNode(n NodeEntry) {
 	old, known := d.nodes.Get(n.ID)
 	d.nodes.set(n.ID, n, d.number)
@@ -87,7 +87,7 @@ func (d *Draft) SetNode(n NodeEntry) {
 	d.updateIndexSets(n.Node, old.Node, true)
 }
 
-// DeleteNode removes the record of a node from the draft.
+// DeleteNode removes the record of a node from the draft of the next directory snapshot.
 func (d *Draft) DeleteNode(id model.NodeID) {
 	if old, known := d.nodes.Get(id); known {
 		d.nodes.delete(id, d.number)
@@ -104,8 +104,8 @@ func (d *Draft) removeFromIndexes(old, next *Node) {
 	d.updateIndexSets(old, next, false)
 }
 
-// updateIndexSets adds a node to the indexes of its namespace and labels, or removes the node. It skips the sets that
-// the other record of the node also belongs to.
+// updateIndexSets adds a node to (or removes a node from) the indexes of its namespace and labels. It skips the
+// sets that the other record of the node also belongs to.
 func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	if other.ID == 0 {
 		changeIndexSet(d, &d.members, "", n.ID, add)
@@ -132,7 +132,7 @@ func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	}
 }
 
-// changeIndexSet adds a node to one set of an index, or removes the node
+// changeIndexSet adds a node to (or removes a node from) the nodes under one key of an index.
 func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
 	set := index.Value(key)
 	switch {
@@ -162,7 +162,7 @@ func (d *Draft) SetUnit(u UnitEntry) {
 	d.unitNames.set(unitKey{u.Kind, u.Name}, u.ID, d.number)
 }
 
-// DeleteUnit removes the record of a check or Template from the draft
+// DeleteUnit removes the record of a check or Template from the draft of the next directory snapshot.
 func (d *Draft) DeleteUnit(id model.UnitID) {
 	if old, known := d.units.Get(id); known {
 		d.units.delete(id, d.number)
@@ -170,37 +170,39 @@ func (d *Draft) DeleteUnit(id model.UnitID) {
 	}
 }
 
-// removeUnitName removes the name of a check or Template from the index. It leaves the name if another check or
-// Template has taken it.
+// removeUnitName removes the name of a check or Template from the draft's index of names. It leaves the name if
+// another check or Template has taken it.
 func (d *Draft) removeUnitName(u *Unit) {
 	if name := (unitKey{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
 		d.unitNames.delete(name, d.number)
 	}
 }
 
-// SetGroup adds or replaces the record of a group in the draft. Nobody may change its members afterwards.
+// SetGroup adds or replaces the record of a group in the draft of the next directory snapshot. Nobody may
+// change its members afterwards.
 func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g, d.number) }
 
-// SetGroupNames sets the list of group names in the draft. GroupID is the index in the list. Names may be added to the
-// list, but not changed.
+// SetGroupNames sets the list of group names, indexed by GroupID, in the draft of the next directory snapshot.
+// GroupID is the index in the list. Names may be added to the list, but not changed.
 func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
-// SetNamespace adds or replaces the record of a namespace in the draft.
+// SetNamespace adds or replaces the record of a namespace in the draft of the next directory snapshot.
 func (d *Draft) SetNamespace(n *Namespace) {
 	d.setSenderNamespace(n.ID, n)
 	d.namespaces.set(n.Name, n, d.number)
 	d.namespaceNames.set(n.ID, n.Name, d.number)
 }
 
-// DeleteNamespace removes the record of a namespace from the draft.
+// DeleteNamespace removes the record of a namespace from the draft of the next directory snapshot.
 func (d *Draft) DeleteNamespace(n *Namespace) {
 	d.setSenderNamespace(n.ID, nil)
 	d.namespaces.delete(n.Name, d.number)
 	d.namespaceNames.delete(n.ID, d.number)
 }
 
-// setSenderNamespace updates one namespace in the list of namespaces that accept values from Zabbix or Rudder.
-// Such a namespace accepts values from outside (field zabbixFrom). A nil namespace only removes the entry.
+// setSenderNamespace updates one namespace's entry in the list of namespaces that accept data from Zabbix or
+// Rudder. Such a namespace accepts values from outside (field zabbixFrom). A nil namespace only removes the
+// entry.
 func (d *Draft) setSenderNamespace(id model.NamespaceID, n *Namespace) {
 	list := slices.DeleteFunc(slices.Clone(d.withSenders), func(x *Namespace) bool { return x.ID == id })
 	if n != nil && len(n.ZabbixFrom)+len(n.RudderFrom) > 0 {
@@ -209,7 +211,8 @@ func (d *Draft) setSenderNamespace(id model.NamespaceID, n *Namespace) {
 	d.withSenders = list
 }
 
-// SetResource adds or replaces a resource, such as a handler, in the draft. A nil specification removes the resource.
+// SetResource adds or replaces a resource, such as a handler, in the draft of the next directory snapshot. A
+// nil specification removes the resource.
 func (d *Draft) SetResource(r ResourceKey, spec model.Spec) {
 	if spec == nil {
 		d.resources.delete(r, d.number)
@@ -218,11 +221,12 @@ func (d *Draft) SetResource(r ResourceKey, spec model.Spec) {
 	}
 }
 
-// SetDefinition adds a compiled check or Template to the draft. A definition never changes.
+// SetDefinition adds a compiled check or Template to the draft of the next directory snapshot. A definition
+// never changes.
 func (d *Draft) SetDefinition(c *model.Definition) { d.definitions.set(c.ID, c, d.number) }
 
-// DeleteDefinition removes a compiled check or Template from the draft. No reader can request such a definition any
-// more.
+// DeleteDefinition removes a compiled check or Template from the draft of the next directory snapshot. No
+// reader can request such a definition any more.
 func (d *Draft) DeleteDefinition(id model.DefinitionID) { d.definitions.delete(id, d.number) }
 
 // shards is the number of parts of a persistent Map. A map of 20,000 nodes has about 80 entries in each shard.
@@ -230,9 +234,10 @@ const shards = 256
 
 var seed = maphash.MakeSeed()
 
-// Map is a hash map in 256 parts whose older versions stay valid after a change. A change copies one shard, and older
-// versions stay valid. Only the draft that is being written can change a Map; published versions are immutable. A
-// change of n keys copies at most n shards, for a map of any size. The zero Map is empty.
+// Map is a hash map in 256 parts, whose copies of earlier versions stay valid after a change. A change copies
+// one shard, and older versions stay valid. Only the draft that is being written can change a Map; published
+// versions are immutable. A change of n keys copies at most n shards, for a map of any size. The zero Map is
+// empty.
 type Map[K comparable, V any] struct {
 	shards *[shards]shard[K, V]
 	draft  uint64 // number of the draft that made the array; zero: the array is missing
@@ -301,7 +306,7 @@ func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	return s.entries
 }
 
-// set sets the value of a key in the draft, without changing published versions.
+// set sets the value of a key in the map's next version, without changing published versions.
 func (m *Map[K, V]) set(key K, v V, draft uint64) {
 	entries := m.entriesToChange(key, draft)
 	before := len(entries)
@@ -309,7 +314,7 @@ func (m *Map[K, V]) set(key K, v V, draft uint64) {
 	m.size += len(entries) - before
 }
 
-// delete removes a key in the draft, without changing published versions.
+// delete removes a key from the map's next version, without changing published versions.
 func (m *Map[K, V]) delete(key K, draft uint64) {
 	if _, ok := m.Get(key); ok {
 		delete(m.entriesToChange(key, draft), key)

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestMapMatchesPlainMap makes random edits in a Map and in a Go map, and expects equality. Published versions must
-// stay unchanged.
+// TestMapMatchesPlainMap makes the same random edits in a Map and in a Go map, and expects equal content.
+// Published versions must stay unchanged.
 func TestMapMatchesPlainMap(t *testing.T) {
 	type version struct {
 		of   Map[uint16, int]
@@ -56,8 +56,8 @@ func TestMapMatchesPlainMap(t *testing.T) {
 	})
 }
 
-// TestIndexesMatchTheNodes publishes random changes, and expects correct name and label indexes. The indexes of each
-// snapshot must contain exactly its nodes.
+// TestIndexesMatchTheNodes publishes random changes of nodes, and expects correct indexes of node names and
+// labels. The indexes of each snapshot must contain exactly its nodes.
 func TestIndexesMatchTheNodes(t *testing.T) {
 	type counts struct{ all, west, prod, env, machines int }
 	count := func(d *Directory) (c counts) {
@@ -118,7 +118,8 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 	})
 }
 
-// FuzzParseSelector parses random label selectors, and expects equal matches by index and by labels
+// FuzzParseSelector compares the nodes found by index for a random label selector with the nodes whose labels
+// match.
 func FuzzParseSelector(f *testing.F) {
 	for _, text := range []string{"", "env=prod", "a!=b,c", "os in (linux, bsd)", "x notin (1)", "!old", "a==b", "(", "a in ()", ",,", "=,!"} {
 		f.Add(text)

@@ -50,7 +50,8 @@ func keysOf(r *Rule, s *State) (list []string) {
 
 const mounts = `[{"{#FSNAME}":"/","{#FSTYPE}":"ext4"},{"{#FSNAME}":"/mnt","{#FSTYPE}":"xfs"},{"{#FSNAME}":"/proc","{#FSTYPE}":"proc"},{"{#FSNAME}":"/bare"}]`
 
-// TestRuleFindsEntities runs discovery rules on lists, and expects the same items and triggers as in Zabbix.
+// TestRuleFindsEntities runs discovery rules on example lists of entities, and expects the items and triggers
+// that Zabbix creates.
 func TestRuleFindsEntities(t *testing.T) {
 	text := func(s string) *string { return &s }
 	yes, no := true, false
@@ -105,8 +106,8 @@ func TestRuleFindsEntities(t *testing.T) {
 	}
 }
 
-// TestLostEntities removes an entity from the list, and expects its items to be disabled and later deleted.
-// When the entity returns, it is created again.
+// TestLostEntities drops an entity from the discovered list, and expects its items to be disabled and later
+// deleted. When the entity returns, it is created again.
 func TestLostEntities(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.DisableAfter = model.Duration(time.Minute) }))
 	s := r.ConvertState(nil)
@@ -185,8 +186,8 @@ func TestRuleWithoutItemsCountsEntities(t *testing.T) {
 	}
 }
 
-// TestInstanceReplacesMacros expects the values of an entity in place of macros in all texts. The texts are those of
-// its items and triggers; values are escaped where needed.
+// TestInstanceReplacesMacros expects the macro values of a discovered entity in all texts of its items and
+// triggers. The texts are those of its items and triggers; values are escaped where needed.
 func TestInstanceReplacesMacros(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) {
 		d.Items = append(d.Items, model.Item{Key: `x["{#FSNAME}", {$M:"{#FSNAME}"}, [{#FSNAME},b]]`, From: "vfs.fs.size[{#FSNAME},pused]", Unit: "{#UNIT}",
@@ -209,8 +210,8 @@ func TestInstanceReplacesMacros(t *testing.T) {
 	}
 }
 
-// TestInstanceHasLimits makes a Template of a rule with very long texts, and of one with very many triggers. It expects
-// that entities beyond the limits have no items.
+// TestInstanceHasLimits discovers entities with too many triggers or too long texts, and expects the excess
+// entities without items. It expects that entities beyond the limits have no items.
 func TestInstanceHasLimits(t *testing.T) {
 	var rows []string
 	for i := range MaxEntities {
@@ -251,7 +252,7 @@ func TestInstanceHasLimits(t *testing.T) {
 	}
 }
 
-// FuzzUpdate runs a rule with a random formula twice on a random list, and expects equal states.
+// FuzzUpdate runs a rule with a random filter twice on the same random list, and expects equal states.
 func FuzzUpdate(f *testing.F) {
 	f.Add(mounts, "A and not B", "ext", "$.name")
 	f.Add(`{"data":[{"name":"x"}]}`, "(A or B)", "^", "$['name']")

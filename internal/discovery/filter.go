@@ -74,8 +74,8 @@ func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter
 	return out, err
 }
 
-// conditionName returns the default name of a filter's condition by its index, from A to Z, then AA. As in Zabbix, the ids
-// are A to Z, then AA, AB and so on.
+// conditionName returns the default letter of a filter condition, used in formulas, from A to Z, then AA. As in
+// Zabbix, the ids are A to Z, then AA, AB and so on.
 func conditionName(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
@@ -122,8 +122,8 @@ func (f *filter) match(macro func(string) (string, bool)) (ok bool, missing stri
 	return true, "", err
 }
 
-// formula is a node in the syntax tree of a discovery filter's formula. A part is a condition, or the operator not,
-// and, or or with its operands.
+// formula is one node in the syntax tree of a discovery filter's formula, such as A and B. A part is a
+// condition, or the operator not, and, or or with its operands.
 type formula struct {
 	operator  string // empty: a condition
 	condition int
@@ -183,8 +183,8 @@ func (p *formulaParser) acceptWord(word string) bool {
 	return true
 }
 
-// parseChain parses operands that are joined by the operator "and" or "or". The operands of or are operands
-// connected by and.
+// parseChain parses a part of a filter formula, in which the given operator ("and" or "or") joins operands. The
+// operands of or are operands connected by and.
 func (p *formulaParser) parseChain(operator string) (*formula, error) {
 	operand := p.parseOperand
 	if operator == "or" {
@@ -199,7 +199,8 @@ func (p *formulaParser) parseChain(operator string) (*formula, error) {
 	return left, err
 }
 
-// parseOperand parses one operand of a formula. It is an id, a formula in parentheses, or not with an operand.
+// parseOperand parses one operand of a filter formula, such as a condition, "not" or a parenthesis. It is an
+// id, a formula in parentheses, or not with an operand.
 func (p *formulaParser) parseOperand() (*formula, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels of nesting", maxDepth)

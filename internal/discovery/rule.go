@@ -110,8 +110,8 @@ type Entity struct {
 	Disabled bool     // it was lost for so long that nobody collects its items
 }
 
-// identity returns a text by which an entity is recognised in every later list. It consists of the values of the
-// macros in item keys.
+// identity returns the text that identifies an entity in later lists, its macro values in item keys. It
+// consists of the values of the macros in item keys.
 func (r *Rule) identity(e *Entity) string {
 	var b strings.Builder
 	for _, i := range r.keys {
@@ -121,8 +121,8 @@ func (r *Rule) identity(e *Entity) string {
 	return b.String()
 }
 
-// ConvertState converts the stored state of a discovery rule after the rule was edited. Entities without a macro in the keys
-// of its items are left out: the next value finds them again.
+// ConvertState converts the saved list of a discovery rule's entities to the macros of the edited rule.
+// Entities without a macro in the keys of its items are left out: the next value finds them again.
 func (r *Rule) ConvertState(old *State) *State {
 	s := &State{Macros: r.macros}
 	if old == nil {
@@ -148,9 +148,9 @@ func (r *Rule) ConvertState(old *State) *State {
 	return s
 }
 
-// Update compares a new list of entities with the rule's old state, and returns the new state. The list is a value of
-// the rule's item; the time is in Unix ns. The fault is the reason why entities were left out, or "" if none was. With
-// an error (the value is no list of entities) the old state stays.
+// Update merges a newly received list of entities into the rule's old state, and returns the new state. The
+// list is a value of the rule's item; the time is in Unix ns. The fault is the reason why entities were left
+// out, or "" if none was. With an error (the value is no list of entities) the old state stays.
 func (r *Rule) Update(old *State, value string, at int64) (s *State, fault string, err error) {
 	s = &State{Macros: r.macros}
 	seen := map[string]bool{}
@@ -238,9 +238,9 @@ func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	return entities, err
 }
 
-// addLostEntities adds to the new state the earlier entities that are missing in the list. Entities that have
-// been lost for longer than the rule allows are left out. Where found and lost ones exceed the limit, the ones
-// that were lost last stay.
+// addLostEntities adds to the new state the earlier entities that the latest list no longer contains. Entities
+// that have been lost for longer than the rule allows are left out. Where found and lost ones exceed the limit,
+// the ones that were lost last stay.
 func (r *Rule) addLostEntities(s, old *State, seen map[string]bool, at int64) {
 	found := len(s.Entities)
 	for _, e := range r.ConvertState(old).Entities {

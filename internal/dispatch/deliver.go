@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Retry limits how often and for how long a delivery is attempted.
+// Retry has the limits for repeated attempts to send a message, such as the longest pause.
 type Retry struct {
 	First  time.Duration // pause before the second attempt, doubled for each further one; default 1 s
 	Most   time.Duration // longest pause between two attempts; default 10 min
@@ -34,8 +34,8 @@ func (r Retry) withDefaults() Retry {
 		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
 }
 
-// deliverer sends the messages in the outbox, a database table, each at least once. The rows of the outbox in SQL
-// decide; the copy in memory only saves queries.
+// deliverer sends the messages in the outbox (a database table) to handlers, each message at least once. The
+// rows of the outbox in SQL decide; the copy in memory only saves queries.
 type deliverer struct {
 	opts              *Options
 	metrics           *metrics
@@ -49,7 +49,7 @@ type deliverer struct {
 	failing           failingHandlers
 }
 
-// newDeliverer returns the deliverer of a dispatcher's outbox.
+// newDeliverer returns the deliverer that sends the messages in a dispatcher's outbox.
 func newDeliverer(o *Options, m *metrics) *deliverer {
 	sending := o.Delivery.Options
 	sending.Now, sending.Logger = o.Now, o.Logger
@@ -93,9 +93,9 @@ func (d *deliverer) run(ctx context.Context) {
 	}
 }
 
-// startDueMessages starts the deliveries that are due, and returns the wait until the next call. Its query leaves out
-// handlers without a free slot: however many messages wait for a handler that hangs, the query finds messages for
-// other handlers.
+// startDueMessages starts sending all due messages, and returns how long to wait until the next call. Its query
+// leaves out handlers without a free slot: however many messages wait for a handler that hangs, the query finds
+// messages for other handlers.
 func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.Duration {
 	d.retryAssetWaits(ctx)
 	for {
@@ -167,15 +167,15 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptOutcom
 	}
 }
 
-// crashGuard refuses work during which the server has crashed several times. Such work, for example a delivery, may be
-// the cause of the crashes.
+// crashGuard refuses work, such as a delivery, that was in progress during several server crashes. Such work,
+// for example a delivery, may be the cause of the crashes.
 type crashGuard struct {
 	log *attempt.CrashLog
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
 }
 
-// start marks a piece of work as begun, so that a crash during the work is counted. An error means that the work was
-// in progress at too many crashes.
+// start records the beginning of a piece of work, so that a crash in the meantime is counted. An error means
+// that the work was in progress at too many crashes.
 func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:
@@ -191,8 +191,8 @@ func (s *crashGuard) start(key string) (end func(), err error) {
 // maxAnswer is the most bytes of an answer that history keeps.
 const maxAnswer = 200
 
-// outcomeOf converts a handler's answer or error to the attempt that history records. It also returns a label for
-// metrics.
+// outcomeOf converts a handler's answer or error to the entry about the attempt in history. It also returns a
+// label for metrics.
 func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
@@ -251,8 +251,8 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 	}})
 }
 
-// property returns the value of a property of a message's node, for variables in the handler's settings. It is called
-// only for handlers with variables.
+// property returns a property value of the problem's node, to fill a variable in the handler's settings. It is
+// called only for handlers with variables.
 func (d *deliverer) property(ctx context.Context, one *history.Delivery, name string) (value []byte, reason string, ok bool) {
 	if one.Kind == handler.Deregistered {
 		return nil, "", false // the node was deleted, and its properties with it
@@ -348,10 +348,10 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	return shutdown{sending, recording, func() { stop(); cut(); give() }}
 }
 
-// mutatedBody returns the bytes to send, either the recorded notification or a mutator's output. It is the recorded
-// notification or, for an event of a pipeline, the output of the mutator. The mutator runs in each attempt of its
-// delivery, so that a slow or failing mutator delays only that delivery. hidden lists the secrets that logs must not
-// show.
+// mutatedBody returns the bytes of a message, either the stored notification or the output of a Sensu mutator.
+// It is the recorded notification or, for an event of a pipeline, the output of the mutator. The mutator runs
+// in each attempt of its delivery, so that a slow or failing mutator delays only that delivery. hidden lists
+// the secrets that logs must not show.
 func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:

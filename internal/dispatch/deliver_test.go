@@ -96,7 +96,8 @@ func TestFailingHandlerIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// Retry-After delays the next attempt, but never longer than the longest pause between two attempts.
+// TestRetryAfterDelaysTheNextAttempt answers with Retry-After headers, and expects later attempts, but never
+// beyond the longest pause.
 func TestRetryAfterDelaysTheNextAttempt(t *testing.T) {
 	for header, want := range map[string]time.Duration{"120": 120 * time.Second, "86400": 10 * time.Minute} {
 		s := openSQLiteStore(t)
@@ -114,8 +115,8 @@ func TestRetryAfterDelaysTheNextAttempt(t *testing.T) {
 	}
 }
 
-// A connection that times out, is refused or has an untrusted certificate is tried again. The recorded error has the
-// cause.
+// TestTransportErrorsAreRetried expects new attempts after connections that time out, are refused or have an
+// untrusted certificate. The recorded error has the cause.
 func TestTransportErrorsAreRetried(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
@@ -145,8 +146,8 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// TestClosingWaitsForItsFailedOpening lets the message about an opened problem fail, and expects the closing message
-// to wait.
+// TestClosingWaitsForItsFailedOpening lets the message about a problem's opening fail, and expects the message
+// about the closing to wait.
 func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	s := openSQLiteStore(t)
 	tries := 0
@@ -217,8 +218,8 @@ func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	}
 }
 
-// TestHandlerAppliedLaterGetsItsMessages sends messages to a missing handler, then declares the handler, and expects
-// their delivery.
+// TestHandlerAppliedLaterGetsItsMessages sends messages to a handler that does not exist yet, and expects their
+// delivery after its declaration.
 func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 	s := openSQLiteStore(t)
 	n := newTestDirectory(map[string]*model.HandlerSpec{})
@@ -256,8 +257,8 @@ func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
 	}
 }
 
-// TestDeliveryIsRepeatedAfterKillWithItsKey kills a server after a delivery, and expects the next server to
-// repeat the delivery. The delivery was not yet recorded, and the repetition has the same key.
+// TestDeliveryIsRepeatedAfterKillWithItsKey kills a server before a delivery is recorded, and expects the next
+// server to repeat its key. The delivery was not yet recorded, and the repetition has the same key.
 func TestDeliveryIsRepeatedAfterKillWithItsKey(t *testing.T) {
 	if os.Getenv("MUSTER_REACT_CHILD") != "" {
 		deliverUntilKilled(t)
@@ -300,8 +301,8 @@ func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.Deli
 	return ctx.Err()
 }
 
-// TestHandlersGetNodeProperties checks that properties of the problem's node replace variables in a webhook's URL and
-// headers.
+// TestHandlersGetNodeProperties expects properties of the problem's node in place of variables in a webhook's
+// URL and headers.
 func TestHandlersGetNodeProperties(t *testing.T) {
 	s := openSQLiteStore(t)
 	spec, got := newWebhook(t, nil)
@@ -369,7 +370,8 @@ func TestStopFinishesDeliveries(t *testing.T) {
 	}
 }
 
-// A message that waits for an asset is sent when the asset arrives. The asset may arrive during an attempt.
+// TestArrivedAssetReleasesItsMessages expects a message that waits for a missing asset to be sent when the
+// asset arrives. The asset may arrive during an attempt.
 func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 	for name, early := range map[string]bool{"later": false, "meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -474,8 +476,8 @@ func TestStreamDeliversEachProblemOnce(t *testing.T) {
 	}
 }
 
-// TestHandlerTestReportsTheAnswer checks that Try sends a test message to a handler and returns the handler's answer
-// or error.
+// TestHandlerTestReportsTheAnswer sends a test message to a handler, and expects the handler's answer or error
+// as the result.
 func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	code := atomic.Int64{}
 	code.Store(200)
@@ -501,7 +503,8 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestReplayedDeadLetterIsDelivered sends a dead letter (given-up message) again, and expects the full retry time.
+// TestReplayedDeadLetterIsDelivered sends a dead letter (given-up message) again, and expects new attempts for
+// the full retry time.
 func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	s := openSQLiteStore(t)
 	code := atomic.Int64{}

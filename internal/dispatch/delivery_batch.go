@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// deliveryBatch collects the messages and other rows that the router writes in one transaction. The rows are
-// deliveries, rates and escalations, each the progress of a problem on a route.
+// deliveryBatch collects the messages and other rows that the router writes to the database in one transaction.
+// The rows are deliveries, rates and escalations, each the progress of a problem on a route.
 type deliveryBatch struct {
 	*router
 	now        time.Time
@@ -30,20 +30,20 @@ func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
 }
 
-// writeEscalation adds one problem's progress on one route (escalation) to the batch's rows.
+// writeEscalation adds the changed progress of one problem on one notification route (escalation) to the batch.
 func (o *deliveryBatch) writeEscalation(e *escalation) {
 	delete(o.finished, e.EscalationKey)
 	o.written[e.EscalationKey] = e
 }
 
-// finishEscalation ends one problem's progress on one route (escalation), whose row the batch deletes.
+// finishEscalation ends the progress of one problem on one route (escalation), and deletes its database row.
 func (o *deliveryBatch) finishEscalation(e *escalation) {
 	o.removeEscalation(e)
 	delete(o.written, e.EscalationKey)
 	o.finished[e.EscalationKey] = true
 }
 
-// addRowsTo appends the collected rows to a batch of history, sorted.
+// addRowsTo appends the collected rows, sorted, to a batch of writes to the history database.
 func (o *deliveryBatch) addRowsTo(b *history.Batch) {
 	b.Deliveries = append(b.Deliveries, o.deliveries...)
 	for _, key := range slices.SortedFunc(maps.Keys(o.written), history.EscalationKey.Compare) {
@@ -106,8 +106,8 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// presentProblem returns the open problem of an event with the event's present status, or nil. Its status is the event's
-// present status, not the worst status.
+// presentProblem returns the open problem of an event, with the event's present status instead of the worst
+// status. Its status is the event's present status, not the worst status.
 func presentProblem(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -117,7 +117,7 @@ func presentProblem(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of a problem's event, or nil for a closed problem.
+// presentState returns the present event of a problem that is still open, or nil for a closed problem.
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t
@@ -128,7 +128,7 @@ func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	return nil
 }
 
-// newNotification returns a notification about a problem, with the event's state after a change.
+// newNotification returns a notification about a problem, with the status and output after an event change.
 func newNotification(names Names, kind string, t *event.Transition, p *history.Problem) *handler.Notification {
 	n := &handler.Notification{
 		Kind: kind, Problem: p.ID, Node: p.Node, Labels: names.NodeLabels(t.Node), Space: p.Namespace,
@@ -143,8 +143,8 @@ func newNotification(names Names, kind string, t *event.Transition, p *history.P
 	return n
 }
 
-// addCheckTexts sets the display name and runbook of a notification from the present declaration. The check or
-// Template declares both.
+// addCheckTexts sets the display name and runbook of a notification from the present declaration of the check.
+// The check or Template declares both.
 func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
 	unit := names.SourceUnit(source)
 	if unit == nil {

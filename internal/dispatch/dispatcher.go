@@ -13,8 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Dispatcher records event changes as history and problems, and notifies handlers. Fields marked "Run's" belong to the
-// goroutine of Run: no other goroutine uses them after Run was called.
+// Dispatcher writes event changes to the history database as entries and problems, and notifies handlers of
+// problems. Fields marked "Run's" belong to the goroutine of Run: no other goroutine uses them after Run was
+// called.
 type Dispatcher struct {
 	consumer // records history and problems
 	opts     Options
@@ -46,7 +47,7 @@ func New(o Options) *Dispatcher {
 	return r
 }
 
-// Load reads the recorded journal positions and the waiting messages from the history database at a start.
+// Load reads the recorded journal positions and the unsent messages from the database at the server's start.
 func (r *Dispatcher) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	return errors.Join(r.LoadPositions(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
 }
@@ -62,9 +63,10 @@ func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) err
 	return r.router.load(ctx)
 }
 
-// LoadPositions reads the position of the last recorded event change in each partition. A replay of the journal then
-// records no change twice. shared converts a position of a journal that was replaced into the last position that both
-// journals have (see journal.Log.CommonPosition); nil: no journal was replaced.
+// LoadPositions reads the journal position of the last recorded event change in each partition (share of the
+// nodes). A replay of the journal then records no change twice. shared converts a position of a journal that
+// was replaced into the last position that both journals have (see journal.Log.CommonPosition); nil: no journal
+// was replaced.
 func (r *Dispatcher) LoadPositions(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Positions(ctx)
 	if err != nil {
@@ -89,8 +91,8 @@ func (r *Dispatcher) consumers() []*consumer {
 	return []*consumer{&r.consumer}
 }
 
-// Emit copies event changes (transitions) into the queues. The workers that keep event states call it. It blocks only
-// if a queue's policy is block.
+// Emit copies event changes (transitions) into the queues for the history database and for Sensu pipelines. The
+// workers that keep event states call it. It blocks only if a queue's policy is block.
 func (r *Dispatcher) Emit(ts []event.Transition) {
 	for _, l := range r.consumers() {
 		r.metrics.repeated.Add(float64(l.backlog.add(ts)))
@@ -101,9 +103,9 @@ func (r *Dispatcher) Emit(ts []event.Transition) {
 // position.
 var ErrFarBehind = errors.New("history lags far behind: the server reads its transitions from the journal again")
 
-// WaitRecorded waits until history has all event changes up to a commit of the journal. Only then may the server keep a
-// snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay gives a snapshot
-// sooner.
+// WaitRecorded waits until the history database has all event changes up to a commit of the journal. Only then
+// may the server keep a snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the
+// replay gives a snapshot sooner.
 func (r *Dispatcher) WaitRecorded(ctx context.Context, at journal.Position) error {
 	for _, l := range r.consumers() {
 		if err := l.awaitRecorded(ctx, at); err != nil {
@@ -113,7 +115,7 @@ func (r *Dispatcher) WaitRecorded(ctx context.Context, at journal.Position) erro
 	return nil
 }
 
-// Consumers returns the journal positions after which history or pipelines still need the journal's records.
+// Consumers returns the journal positions after which the journal must keep entries for history or pipelines.
 // The journal then deletes no commit whose transitions are not recorded.
 func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
@@ -200,9 +202,9 @@ func (r *Dispatcher) awaitWork(ctx context.Context, last time.Time) error {
 // maxIdle is the longest time between two looks at the clock.
 const maxIdle = 20 * time.Second
 
-// gatherBatch waits until one transaction has enough event changes, or the longest waiting time is over. The first
-// transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for GatherOpened
-// if a problem opened.
+// gatherBatch waits for enough event changes to fill one transaction, or until the longest waiting time is
+// over. The first transition after a pause is recorded at once. The next ones wait for more: at most for
+// Gather, or for GatherOpened if a problem opened.
 func (r *Dispatcher) gatherBatch(ctx context.Context, last time.Time) error {
 	if err := r.backlog.waitForBatch(ctx, 1, false); err != nil {
 		return err
@@ -250,7 +252,8 @@ func (r *Dispatcher) sendDueMessages(ctx context.Context) error {
 	return nil
 }
 
-// now returns the time of the wall clock without its monotonic part. Due times have to survive a restart.
+// now returns the present time without its monotonic part, because stored times must survive a restart. Due
+// times have to survive a restart.
 func (r *Dispatcher) now() time.Time { return r.opts.Now().Round(0) }
 
 // clockStep returns how far the system clock was set back since the last call. A jump of 5 s or less counts as none.
@@ -278,7 +281,8 @@ func (r *Dispatcher) persist(ctx context.Context, ts []event.Transition) error {
 	return r.routeAndRecord(ctx, all, len(ts))
 }
 
-// routeAndRecord decides which handlers to notify of a batch's problem changes, then writes the batch
+// routeAndRecord decides which handlers to notify of a batch's problem changes, then writes the batch to the
+// database.
 func (r *Dispatcher) routeAndRecord(ctx context.Context, all recordedBatch, transitions int) error {
 	if at := all.nodesSilentSince(); len(at) > 0 && r.opts.Routing.NodesSilent != nil {
 		r.opts.Routing.NodesSilent(at)
@@ -329,7 +333,7 @@ func (r *Dispatcher) record(ctx context.Context, b history.Batch, transitions in
 	return nil
 }
 
-// send marks messages as stored in the journal, then starts their delivery to the handlers.
+// send records in the journal that messages are stored, then starts their delivery to the handlers.
 func (r *Dispatcher) send(ctx context.Context, list []history.Delivery) {
 	if len(list) == 0 {
 		return

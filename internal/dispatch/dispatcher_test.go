@@ -29,7 +29,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDispatcherWithSQLite runs the dispatcher with a history on SQLite, and expects no loss by failures and restarts.
+// TestDispatcherWithSQLite runs the dispatcher on a SQLite database, and expects no lost event change after
+// failures or restarts.
 func TestDispatcherWithSQLite(t *testing.T) {
 	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openSQLiteStore(t)) })
 	seeds := 10
@@ -41,8 +42,8 @@ func TestDispatcherWithSQLite(t *testing.T) {
 	}
 }
 
-// TestDispatcherWithPostgreSQL runs the dispatcher with a history on PostgreSQL, and expects no loss by failures and
-// restarts.
+// TestDispatcherWithPostgreSQL runs the dispatcher on a PostgreSQL database, and expects no lost event change
+// after failures or restarts.
 func TestDispatcherWithPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -81,9 +82,9 @@ func testProblemIsNotified(t *testing.T, s *testStore) {
 	}
 }
 
-// TestReplayOfARestoredJournalRecordsNothingTwice replays a journal that was restored from a copy, and expects no
-// second row in history. History then has each event change once. History may also have transitions that the copy
-// lacks.
+// TestReplayOfARestoredJournalRecordsNothingTwice replays a journal that was restored from a backup, and
+// expects no duplicate row in history. History then has each event change once. History may also have
+// transitions that the copy lacks.
 func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	s := openSQLiteStore(t)
 	record := func(places map[model.Partition]history.ChangePosition) {
@@ -177,7 +178,7 @@ func randomTransitions(p model.Partition, commits int, rnd *rand.Rand) (ts []eve
 	return ts
 }
 
-// recordedOutputs returns the check outputs in all rows of the history, sorted.
+// recordedOutputs returns the check outputs in all entries of the history database, sorted.
 func recordedOutputs(t testing.TB, s history.Store) (list []string) {
 	t.Helper()
 	entries, err := s.Entries(context.Background(), history.EntryQuery{Limit: 100_000})
@@ -329,7 +330,7 @@ type memoryJournal struct {
 	reading func() error // is called at the start of each read
 }
 
-// add stores each event change under its journal position, the number of the commit and the index.
+// add stores event changes by the number of the commit in their journal positions.
 func (j *memoryJournal) add(ts ...event.Transition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -346,8 +347,8 @@ func (j *memoryJournal) Head() journal.Position {
 	return positionAt(j.head)
 }
 
-// SizeAfter returns the number of commits after a position, as the test's measure of size. The tests count each commit
-// as one byte.
+// SizeAfter returns the number of commits after a position, because the test counts one byte per commit. The
+// tests count each commit as one byte.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
 // beginReplay returns a Replay that reads the test journal from its start.
@@ -359,7 +360,7 @@ type memoryReader struct {
 	at uint64
 }
 
-// At returns the position that the reader has reached.
+// At returns the journal position up to which the reader has read.
 func (x *memoryReader) At() journal.Position { return positionAt(x.at) }
 
 // Close does nothing, because the reader holds no resources
@@ -383,7 +384,7 @@ func (x *memoryReader) Read(_ context.Context, fn func(journal.Position, int64, 
 	return head, nil
 }
 
-// queueInfo returns the state of the queue that has the given name.
+// queueInfo returns the fill level and other statistics of the queue with the given name.
 func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	t.Helper()
 	for _, q := range queues.List() {
@@ -543,8 +544,9 @@ func TestWaitForABatchEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost, and expects recorded but unsent
-// deliveries. Each handler gets a recorded delivery with the state withheld, which means not sent.
+// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost, and expects deliveries
+// marked as not sent in history. Each handler gets a recorded delivery with the state withheld, which means not
+// sent.
 func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})

@@ -11,15 +11,15 @@
 //  2. history_rows.go makes rows of transitions. It skips those that the recorded positions cover, so a replay after a crash
 //     records nothing twice.
 //  3. router.go keeps one escalation for each problem and route: when each step is due, which handlers were notified, and
-//     the hold. withheld_notifications.go decides on holds; incident.go keeps the ids under which each handler knows problems; followup_notifications.go
-//     ends problems and reminds of them. notify.go composes the messages of one transaction (delivery_batch.go).
+//     the hold. withheld_notifications.go decides on holds; incident_ids.go keeps the ids under which each handler knows problems; followup_notifications.go
+//     ends problems and reminds of them. notify_due_steps.go composes the messages of one transaction (delivery_batch.go).
 //  4. dispatcher.go writes entries, problems, escalations, deliveries and positions in one transaction.
 //  5. deliver.go sends the messages of the outbox (outbox.go): at least once, in order per problem and handler, with an
 //     idempotency key that stays the same over attempts.
 //
-// Beside them: event_pipeline.go evaluates events by the pipelines kept from Sensu, with its own queue and positions;
-// reconcile.go compares history with the view at the start; routing_change.go routes problems that
-// opened before their route; operator_actions.go tests handlers, replays dead letters and
+// Beside them: sensu_event_pipeline.go evaluates events by the pipelines kept from Sensu, with its own queue and positions;
+// reconcile_open_problems.go compares history with the view at the start; routing_change.go routes problems that
+// opened before their route; test_and_replay_messages.go tests handlers, replays dead letters and
 // repeats open problems to Alertmanagers.
 //
 // A problem is of a node and a source (model.Source). Nothing here knows checks but the definitions that name handlers,

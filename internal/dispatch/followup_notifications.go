@@ -16,9 +16,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends a closed problem on all its routes. It also notifies the handlers that know of the problem.
-// Handlers that were notified get a closing, together with the rest of the problem's group. For all other handlers a
-// withheld delivery records why they were not notified.
+// closeProblem ends the progress of a closed problem on all its routes, and schedules the closing messages. It
+// also notifies the handlers that know of the problem. Handlers that were notified get a closing, together with
+// the rest of the problem's group. For all other handlers a withheld delivery records why they were not
+// notified.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
@@ -60,7 +61,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 	return o.evaluate(o, now)
 }
 
-// withholdMessages records, as unsent deliveries, why the handlers of a closed problem got no message. The state of
+// withholdMessages records why the handlers of a problem that closed before any message got none. The state of
 // such a delivery is withheld, which means not sent.
 func (o *deliveryBatch) withholdMessages(e *escalation) {
 	why := "the problem closed before the first step was due"
@@ -84,7 +85,7 @@ func (o *deliveryBatch) withholdMessages(e *escalation) {
 	o.recordWithheld(e, why)
 }
 
-// recordWithheld records for each handler of a route's first step why no message was sent.
+// recordWithheld records, for each handler of a route's first step, why the handler got no message.
 func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	to := o.routeOf(e)
 	if to == nil || len(to.Steps) == 0 {
@@ -100,8 +101,8 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	}
 }
 
-// notifyClosed notifies the handlers that problems of a group have closed. While other problems of an incident are
-// open, the message must not end the incident.
+// notifyClosed sends the notified handlers a message that problems of a message group have closed. While other
+// problems of an incident are open, the message must not end the incident.
 func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	ends := map[history.NotifiedHandler][]*escalation{} // closed problems by handler and incident
 	for _, e := range list {
@@ -192,9 +193,9 @@ func (o *deliveryBatch) remindUnacknowledged(e *escalation) {
 	}
 }
 
-// recordAcknowledgementRemover records that a person removed an acknowledgement in a handler's own service, such as
-// PagerDuty. Such a service alerts again by itself. If several handlers use the service, the right handler is unknown,
-// so nothing is recorded.
+// recordAcknowledgementRemover records which person removed an acknowledgement in an external service, such as
+// PagerDuty. Such a service alerts again by itself. If several handlers use the service, the right handler is
+// unknown, so nothing is recorded.
 func (r *router) recordAcknowledgementRemover(e *escalation, who string) {
 	who, _, _ = strings.Cut(who, ": ") // cuts off the person's note
 	var by []int
@@ -248,8 +249,8 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	o.writeEscalation(e)
 }
 
-// notifiedSeverity returns the highest severity of the problem that any message told a handler. It is zero for a
-// handler without a notification.
+// notifiedSeverity returns the highest severity of the problem in earlier messages to one handler. It is zero
+// for a handler without a notification.
 func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	if e.notifiedHandler(ref) == nil {
 		return 0
@@ -257,8 +258,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity in notifications to a handler under an incident id. If the handler was
-// not notified, known is false.
+// worstNotified returns the highest severity that one handler was told about problems under one incident id. If
+// the handler was not notified, known is false.
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -267,8 +268,8 @@ func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Se
 	return worst, known
 }
 
-// recordSeverity stores the highest severity that messages about the problem have contained. It keeps the previous
-// severity for other messages of the same moment.
+// recordSeverity stores the highest severity that any message about the problem has contained so far. It keeps
+// the previous severity for other messages of the same moment.
 func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	if severity > e.Severity {
 		e.previousSeverity, e.Severity = cmp.Or(e.previousSeverity, e.Severity), severity

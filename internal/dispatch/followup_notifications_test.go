@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// TestEndedAcknowledgementNotifiesAgain lets an acknowledgement expire, and expects a reminder and a new incident. The
-// incident is the alert in an external service.
+// TestEndedAcknowledgementNotifiesAgain lets an acknowledgement expire, and expects a reminder under a new
+// incident id in the external service. The incident is the alert in an external service.
 func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	for name, ends := range map[string]func(p *routerScenario){
 		"it runs out": func(p *routerScenario) {
@@ -62,8 +62,8 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	})
 }
 
-// TestEndedAcknowledgementConcernsItsProblemAlone lets an acknowledgement expire, and expects a new incident id for
-// that problem only. Other problems of its group must stay acknowledged.
+// TestEndedAcknowledgementConcernsItsProblemAlone lets one problem's acknowledgement expire, and expects a new
+// incident id for that problem only. Other problems of its group must stay acknowledged.
 func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
 	p.compareIncidents()
@@ -89,8 +89,9 @@ func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1 | pager summary p1.1, instead of p1`)
 }
 
-// TestAcknowledgedIncidentIDIsNotReused acknowledges a group's incident, and expects a new incident id for a later
-// problem. If that incident is acknowledged by the end of the silence, the problem gets another id.
+// TestAcknowledgedIncidentIDIsNotReused acknowledges the incident of a message group, and expects a new
+// incident id for a later problem. If that incident is acknowledged by the end of the silence, the problem gets
+// another id.
 func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
@@ -100,8 +101,8 @@ func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
 }
 
-// TestLaterStepHasItsOwnIncidents notifies the handler of a later route step, and expects separate incident ids. The
-// ids belong to alerts in external services.
+// TestLaterStepHasItsOwnIncidents notifies the handler of a later route step, and expects incident ids separate
+// from the first step. The ids belong to alerts in external services.
 func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.compareIncidents()
@@ -189,8 +190,8 @@ func TestHigherSeverityKeepsTheTimesOfSteps(t *testing.T) {
 	}
 }
 
-// TestMessagesStateThePreviousSeverity expects each message about a higher severity to state the severity
-// before
+// TestMessagesStateThePreviousSeverity raises a problem's severity, and expects the message to state the
+// earlier severity too.
 func TestMessagesStateThePreviousSeverity(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	var sent []history.Delivery
@@ -232,8 +233,8 @@ func TestMessagesStateThePreviousSeverity(t *testing.T) {
 	}
 }
 
-// TestOnlyTheWorstSeverityRaisesAnIncident raises problems' severities, and expects a message only above the group's
-// worst severity. The worst severity of the group's incident counts.
+// TestOnlyTheWorstSeverityRaisesAnIncident raises problems' severities, and expects a message only above the
+// worst severity of the message group. The worst severity of the group's incident counts.
 func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

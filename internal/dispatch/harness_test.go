@@ -24,7 +24,7 @@ import (
 // maxWait is how long a test waits for what must happen. No test waits it out.
 const maxWait = 30 * time.Second
 
-// testDirectory is a directory for tests with one node (10, web01) and one check (1001, disk)
+// testDirectory replaces the directory in tests, with one node (10, web01) and one check (1001, disk).
 type testDirectory struct {
 	mu         sync.Mutex
 	definition model.CheckDefinition
@@ -37,7 +37,7 @@ type testDirectory struct {
 	keepalive func(*model.CheckDefinition) // sets the handlers and pipelines that nodes name for their keepalive
 }
 
-// newTestDirectory returns a directory whose check disk names the given handlers.
+// newTestDirectory returns a directory for tests, in which the check disk names the given handlers.
 func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	n := &testDirectory{handlers: handlers}
 	n.definition = model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 1001, Namespace: 1, Name: "disk"}}
@@ -47,7 +47,7 @@ func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	return n
 }
 
-// NodeName returns web01 for node 10, until the node is deleted
+// NodeName returns the name web01 for test node 10, or no name after the test deleted the node.
 func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +57,7 @@ func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprintf("web%02d", id-9), true
 }
 
-// NodeLabels returns the label env=prod, until the node is deleted
+// NodeLabels returns the label env=prod for test node 10, or none after the test deleted the node.
 func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,13 +67,13 @@ func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
 
-// NodeFacts returns no facts
+// NodeFacts returns no facts for any test node.
 func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups returns the groups web and shared/all
+// NodeGroups returns the groups web and shared/all for every test node.
 func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
-// SourceGroups returns the group web for a check, and none for a built-in one
+// SourceGroups returns the group web for a test check, and no group for a built-in check.
 func (n *testDirectory) SourceGroups(s model.Source) []string {
 	if s.Kind != model.SourceCheck || s.Check() < model.FirstCheck {
 		return nil
@@ -81,7 +81,7 @@ func (n *testDirectory) SourceGroups(s model.Source) []string {
 	return []string{"web"}
 }
 
-// SourceName returns disk as the name of a check, and a name such as rule5 for other sources
+// SourceName returns the name disk for a check, and a name such as rule5 for other problem sources.
 func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,14 +113,14 @@ func (n *testDirectory) CheckDefinition(id model.DefinitionID, _ string) *model.
 // testUnit is the record of the check disk.
 var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
 
-// SourceUnit returns the check that the test has declared.
+// SourceUnit returns the one check that the test declared, for every problem source.
 func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unit
 }
 
-// Keepalive returns the built-in keepalive check, changed by the test.
+// Keepalive returns the built-in keepalive check with the changes that the test made.
 func (n *testDirectory) Keepalive(model.NodeID) *model.CheckDefinition {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,7 +131,7 @@ func (n *testDirectory) Keepalive(model.NodeID) *model.CheckDefinition {
 	return c
 }
 
-// Handler returns the handlers that the test has set
+// Handler returns a handler that the test declared, by its namespace and name.
 func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +166,8 @@ type testStore struct {
 	attempts     chan history.Attempt
 }
 
-// Record writes a batch to the database. Before and after the write it calls functions that the test has set.
+// Record writes a batch to the database, after any delay or failure that the test has set. Before and after the
+// write it calls functions that the test has set.
 func (h *testStore) Record(ctx context.Context, b history.Batch) error {
 	if h.beforeRecord != nil {
 		if err := h.beforeRecord(b); err != nil {
@@ -180,7 +181,7 @@ func (h *testStore) Record(ctx context.Context, b history.Batch) error {
 	return err
 }
 
-// RecordAttempts writes attempts to the database, then passes each attempt to the waiting test.
+// RecordAttempts writes attempts of deliveries to the database, then passes each attempt to the waiting test.
 func (h *testStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
@@ -191,8 +192,8 @@ func (h *testStore) RecordAttempts(ctx context.Context, list ...history.Delivery
 	return err
 }
 
-// stallFirstWrite makes the first write wait until the test closes the channel resume. The channel stalled is closed
-// when the write begins.
+// stallFirstWrite makes the first write to the database wait until the test closes the channel resume. The
+// channel stalled is closed when the write begins.
 func (h *testStore) stallFirstWrite() (stalled, resume chan struct{}) {
 	stalled, resume = make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -217,7 +218,7 @@ func (h *testStore) expectAttempt(t testing.TB, state history.DeliveryState, wor
 	}
 }
 
-// openTestStore opens a history database whose writes a test can delay or fail.
+// openTestStore opens a history database for tests, whose writes a test can delay or fail.
 func openTestStore(t testing.TB, dsn string) *testStore {
 	t.Helper()
 	s, err := history.Open(context.Background(), dsn, history.SizeLimit{})
@@ -286,7 +287,7 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// positionAt returns the journal position of the commit with a given number.
+// positionAt returns the position of a commit in the test's journal by the commit's number.
 func positionAt(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -321,14 +322,14 @@ func closingTransition(id string, commit uint64) event.Transition {
 	return t
 }
 
-// newProblem returns a critical problem of the check disk on a node.
+// newProblem returns a critical test problem of the check disk on a node.
 func newProblem(id string, node model.NodeID, opened time.Time) *model.Problem {
 	return &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Definition: 3,
 		Status: model.Critical, Severity: model.High, Opened: opened, Output: "bad"}
 }
 
-// stateOf returns a test event with an open problem and the given present status. Its status may be less bad than the
-// problem's worst.
+// stateOf returns the event of a given open problem with a given present status, for tests. Its status may be
+// less bad than the problem's worst.
 func stateOf(p *model.Problem, status model.Status) *event.Transition {
 	return &event.Transition{
 		Node: p.NodeID, Source: p.Source, Definition: p.Definition, Namespace: 1, Status: status, Severity: p.Severity, Output: p.Output, Problem: p,
@@ -342,16 +343,16 @@ type webhookRequest struct {
 	uri  string
 }
 
-// newWebhookDirectory returns a directory in which check disk names a webhook handler. It also returns the channel of
-// requests to the webhook.
+// newWebhookDirectory returns a test directory, in which the check disk notifies a new webhook, and the
+// webhook's requests. It also returns the channel of requests to the webhook.
 func newWebhookDirectory(t testing.TB, handler string, answer func(webhookRequest) int) (*testDirectory, chan webhookRequest) {
 	t.Helper()
 	spec, requests := newWebhook(t, answer)
 	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
 }
 
-// newWebhook returns a webhook handler and the channel of its requests. If answer is nil, the webhook answers with
-// status 200.
+// newWebhook returns a webhook handler for a test server, and the channel of the received requests. If answer
+// is nil, the webhook answers with status 200.
 func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
 	t.Helper()
 	got := make(chan webhookRequest, 10_000)

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch has the history rows and problem changes computed from a list of event changes. Handlers may have to
-// be notified of these changes.
+// recordedBatch has the history rows and problem changes that result from a batch of event changes. Handlers
+// may have to be notified of these changes.
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
@@ -32,7 +32,8 @@ type problemChange struct {
 	unnotified string
 }
 
-// nodesSilentSince returns the times at which nodes in the batch stopped sending keepalives, oldest first.
+// nodesSilentSince returns the times at which nodes stopped sending keepalives, according to the batch, oldest
+// first.
 func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
@@ -43,8 +44,8 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch converts event changes to history rows and changes of problems. It only computes, and writes nothing.
-// It skips transitions that are already recorded.
+// composeBatch converts event changes to rows of the history database and to changes of problems. It only
+// computes, and writes nothing. It skips transitions that are already recorded.
 func (r *Dispatcher) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.ChangePosition{}}}
 	for i := range ts {
@@ -104,7 +105,7 @@ var entryKinds = [...]history.EntryKind{
 	event.FlappingStarted: history.FlappingStarted, event.FlappingEnded: history.FlappingEnded, event.TextChanged: history.TextChanged,
 }
 
-// historyRow converts an event change to a row of the history.
+// historyRow converts an event change to a row of the history database.
 func (r *Dispatcher) historyRow(t *event.Transition) history.Entry {
 	namespace, node, source := namesOf(r.opts.Names, t)
 	e := history.Entry{
@@ -119,8 +120,8 @@ func (r *Dispatcher) historyRow(t *event.Transition) history.Entry {
 	return e
 }
 
-// namesOf returns the names of a changed event's node and check or trigger. A deleted node, check or trigger gets a
-// placeholder.
+// namesOf returns the namespace, node and check (or trigger) names for an event change. A deleted node, check
+// or trigger gets a placeholder.
 func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
@@ -137,8 +138,8 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 	return namespace, node, source
 }
 
-// problemOf returns the problem of an event change, with names for the history database. It has the names of its node
-// and its check or trigger.
+// problemOf returns the problem of an event change, completed with the names of its node and check. It has the
+// names of its node and its check or trigger.
 func problemOf(names Names, t *event.Transition) history.Problem {
 	namespace, node, source := namesOf(names, t)
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
@@ -204,8 +205,9 @@ func (r *Dispatcher) deregister(t *event.Transition, b *recordedBatch) error {
 // watchdog is the receiver of beats, and not a declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// watchdogDelivery returns a regular test message to an external watchdog. The message proves that notifications work.
-// It goes through the outbox like every message, and is sent to DeliveryOptions.Beat.
+// watchdogDelivery returns a periodic message to an external watchdog, as proof of working notifications. The
+// message proves that notifications work. It goes through the outbox like every message, and is sent to
+// DeliveryOptions.Beat.
 func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
@@ -233,8 +235,8 @@ func (r *Dispatcher) isOpeningMissing(ctx context.Context, b *recordedBatch, t *
 	return false, err // history knows the problem: it had no handlers when it opened
 }
 
-// recordUnnotified records that the handlers of a closed problem were never notified of its opening. Each handler gets
-// a delivery with the state withheld, which means not sent.
+// recordUnnotified records, for each handler of a closed problem, why the handler was not told of its opening.
+// Each handler gets a delivery with the state withheld, which means not sent.
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {

@@ -74,7 +74,8 @@ type RoutingOptions struct {
 	Shadow func(namespace string) bool
 }
 
-// PipelineOptions holds the settings of Sensu pipelines. A nil Table turns pipelines off.
+// PipelineOptions holds the settings of Sensu pipelines (filters and mutators of events). A nil Table turns
+// pipelines off.
 type PipelineOptions struct {
 	Table *pipes.Table
 	// FilterContext returns the records of an event's node, of the node that ran its check, and of the check; nil: there are none.
@@ -91,7 +92,7 @@ type DeliveryOptions struct {
 	Attempts *attempt.CrashLog
 }
 
-// BatchOptions limits the queue of event changes and their database transactions.
+// BatchOptions limits the queue of event changes, and the size and delay of database transactions.
 type BatchOptions struct {
 	Capacity     int64         // most bytes of waiting transitions; default: the capacity of the queue reactions
 	Size         int           // most transitions in one transaction; default 2000
@@ -164,7 +165,7 @@ type Journal interface {
 	SizeAfter(p journal.Position) int64
 }
 
-// metrics holds the metrics of the dispatcher.
+// metrics holds the Prometheus metrics about the dispatcher's own work.
 type metrics struct {
 	recorded, repeated, recordFailed, rederived, replayed, unopened prometheus.Counter
 	recordSeconds, deliverSeconds                                   prometheus.Histogram

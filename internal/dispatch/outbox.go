@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// outbox is a copy in memory of the database table of messages to send. It limits the undelivered messages of each
-// handler (the queue "deliveries"). It knows the messages under way, so that no message is sent twice at the same time
-// and no handler gets more messages than its slots. It also knows the messages that wait for an asset. The rows of the
-// table decide: after a crash a message is sent again with the same key.
+// outbox tracks in memory the messages to send, which are rows of a database table. It limits the undelivered
+// messages of each handler (the queue "deliveries"). It knows the messages under way, so that no message is
+// sent twice at the same time and no handler gets more messages than its slots. It also knows the messages that
+// wait for an asset. The rows of the table decide: after a crash a message is sent again with the same key.
 type outbox struct {
 	limit int                          // most undelivered messages of one handler
 	slots func(history.HandlerRef) int // returns the most messages that a handler gets at the same time
@@ -40,7 +40,7 @@ type outbox struct {
 // maxAssetWaits is the most messages that wait for assets in memory, more than are attempted within an hour.
 const maxAssetWaits = 1 << 17
 
-// newOutbox returns an empty outbox with the limits of the queue deliveries.
+// newOutbox returns an empty outbox with the limits that the settings give the queue named deliveries.
 func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
 	most, policy := queues.Bounds("deliveries")
 	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, unmarked: map[string]bool{}, underway: map[int64]bool{},
@@ -57,7 +57,7 @@ func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outb
 	return o
 }
 
-// load reads the number of waiting messages from the store at a start.
+// load reads the number of waiting messages of each handler from the database at the server's start.
 func (o *outbox) load(ctx context.Context, store history.Store) error {
 	pending, err := store.Pending(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func (o *outbox) undelivered(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// prepare registers new messages before their transaction, and gives up messages to an overloaded handler. A dead
-// letter is a message that was given up. None is sent before add.
+// prepare registers new messages before the transaction of their rows, and gives up messages to an overloaded
+// handler. A dead letter is a message that was given up. None is sent before add.
 func (o *outbox) prepare(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,8 +97,8 @@ func (o *outbox) prepare(list []history.Delivery) {
 	}
 }
 
-// add releases new messages for sending, and counts the messages per handler. Their transaction is committed and noted
-// in the journal.
+// add lets stored messages be sent from now on, and counts the waiting messages of each handler. Their
+// transaction is committed and noted in the journal.
 func (o *outbox) add(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *outbox) add(list []history.Delivery) {
 	}
 }
 
-// countReplayed counts replayed dead letters as waiting messages of their handler.
+// countReplayed adds dead letters that are sent again to the count of their handler's waiting messages.
 func (o *outbox) countReplayed(ref history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,8 +171,8 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptOutcome is the outcome of one attempt to send a message. It is done, to be retried, or waiting for an
-// asset.
+// attemptOutcome says whether a message after an attempt is done, to be retried, or waiting for an asset. It is
+// done, to be retried, or waiting for an asset.
 type attemptOutcome int
 
 const (
@@ -181,8 +181,8 @@ const (
 	missingAsset                       // the message is tried again, at once when its missing asset arrives
 )
 
-// release gives back the handler's sending slot after an attempt. If an asset arrived since reserve, a message that
-// lacked an asset is due at once.
+// release gives back the handler's sending slot after an attempt to send a message. If an asset arrived since
+// reserve, a message that lacked an asset is due at once.
 func (o *outbox) release(one *history.Delivery, as attemptOutcome, arrivals uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -198,7 +198,7 @@ func (o *outbox) release(one *history.Delivery, as attemptOutcome, arrivals uint
 	}
 }
 
-// addCount adds n to the number that a map has for a handler. An entry that becomes zero is deleted.
+// addCount adds n to the count of one handler in a map of counts. An entry that becomes zero is deleted.
 func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
 	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)
@@ -217,7 +217,7 @@ func (r *Dispatcher) AssetArrived() {
 	}
 }
 
-// retryAssetWaits makes stored deliveries due now if their missing asset has arrived.
+// retryAssetWaits makes stored messages due now if the missing asset (program archive) of each has arrived.
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()
@@ -235,8 +235,9 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	}
 }
 
-// attemptWriter writes the results of attempts to the database, several in one transaction. Attempts that end during
-// a write share the next transaction, because one fsync costs the same for one attempt or many.
+// attemptWriter writes the results of attempts to send messages to the database, several in one transaction.
+// Attempts that end during a write share the next transaction, because one fsync costs the same for one attempt
+// or many.
 type attemptWriter struct {
 	store   history.Store
 	mu      sync.Mutex
@@ -245,8 +246,8 @@ type attemptWriter struct {
 	writing bool
 }
 
-// record writes the result of an attempt to the store and returns after the transaction is committed. A caller that
-// finds no write in progress writes for all callers that wait.
+// record writes the result of one attempt to send a message, and returns after the transaction is committed. A
+// caller that finds no write in progress writes for all callers that wait.
 func (o *attemptWriter) record(ctx context.Context, id int64, a history.Attempt) error {
 	written := make(chan error, 1)
 	o.mu.Lock()

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// consumer reads event changes from a queue, and writes their effects to the database. The order is kept in each
-// partition. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
-// history and problems, another one evaluates pipelines.
+// consumer reads event changes from one queue, and writes the resulting rows to the history database. The order
+// is kept in each partition. It also derives the transitions that a full backlog dropped from the journal
+// again. One consumer records history and problems, another one evaluates pipelines.
 type consumer struct {
 	recorder
 	name    string // name in logs, and as a consumer of the journal
@@ -44,8 +44,8 @@ type replayLimiter struct {
 // errYield ends a replay because the other consumer waits for one.
 var errYield = errors.New("the replay of the other consumer goes first")
 
-// start marks the consumer as running, so that a full queue blocks its writers from now on. The blocking ends
-// when stop is called or ctx ends.
+// start marks the consumer as running, so that writers from now on wait when the queue is full. The blocking
+// ends when stop is called or ctx ends.
 func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setConsumerRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setConsumerRunning(false) })
@@ -98,8 +98,8 @@ func (l *consumer) oldestAge(now time.Time) time.Duration {
 	return 0
 }
 
-// retry calls a function repeatedly until success. The pauses between the calls grow, and each error is logged. It
-// returns only the context's error.
+// retry calls a function with growing pauses until the function succeeds or ctx ends. The pauses between the
+// calls grow, and each error is logged. It returns only the context's error.
 func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := step()
@@ -255,8 +255,8 @@ func batchLength(ts []event.Transition, most int) int {
 	return len(ts)
 }
 
-// backoff returns a random pause before the next attempt. The upper bound doubles with each attempt, and the pause is
-// at least half of it.
+// backoff returns a random pause before the next attempt, which grows with the number of attempts. The upper
+// bound doubles with each attempt, and the pause is at least half of it.
 func backoff(attempt int, first, most time.Duration) time.Duration {
 	d := min(first<<min(attempt, 20), most)
 	if d <= 0 {

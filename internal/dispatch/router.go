@@ -30,7 +30,7 @@ type router struct {
 	unknownUntil time.Time               // history does not know the messages to handlers up to here; zero: it does
 }
 
-// sourceOnNode identifies a problem by its node and its source on the node, such as a check.
+// sourceOnNode identifies an event by its node and the check or trigger on the node.
 type sourceOnNode struct {
 	node   model.NodeID
 	source model.Source
@@ -48,7 +48,8 @@ type escalation struct {
 	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
 }
 
-// group has the problems of one route that share their messages. They have equal values of the route's groupBy fields.
+// group has the problems on one route that share messages to handlers. They have equal values of the route's
+// groupBy fields.
 type group struct {
 	lead    string
 	flush   time.Time // time of the group's next message; in the past: no message waits
@@ -64,7 +65,7 @@ type groupKey struct {
 	step         int
 }
 
-// compare orders two keys by route, groupBy values, shadow mode and step.
+// compare compares two message groups for sorting by route, groupBy values, shadow mode and step.
 func (k groupKey) compare(o groupKey) int {
 	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), orderOfBool(k.shadow)-orderOfBool(o.shadow), cmp.Compare(k.step, o.step))
 }
@@ -73,7 +74,7 @@ func (k groupKey) compare(o groupKey) int {
 // group.
 func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
 
-// rateKey returns the key of the rate limit for messages about a problem on a route.
+// rateKey returns the key under which messages about the problem count for the route's rate limit.
 func (e *escalation) rateKey() groupKey { return groupKey{route: e.Route, shadow: e.Shadow} }
 
 // newRouter returns a router without problems on routes.
@@ -91,8 +92,8 @@ func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }
 
-// load reads the router's state from the store. It has the open problems, their progress on routes (escalations), and
-// the counters of rate limits.
+// load reads the progress of all problems on their routes from the database. It has the open problems, their
+// progress on routes (escalations), and the counters of rate limits.
 func (r *router) load(ctx context.Context) error {
 	rates, err := r.store.Rates(ctx)
 	if err != nil {
@@ -169,8 +170,8 @@ func (r *router) removeFromGroup(e *escalation) {
 	}
 }
 
-// applyProblemChange handles one change of a problem, such as its opening, on all the problem's routes. The change is its opening
-// or closing, another status, or an acknowledgement.
+// applyProblemChange updates all routes of a problem after one change, such as its opening. The change is its
+// opening or closing, another status, or an acknowledgement.
 func (r *router) applyProblemChange(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
@@ -199,8 +200,8 @@ func (r *router) applyProblemChange(o *deliveryBatch, t *problemChange) error {
 	}
 }
 
-// reevaluateAll lets the router decide now about all waiting messages, because a silence or window may have ended. It
-// also evaluates escalations whose route has other steps.
+// reevaluateAll decides again about all waiting messages, because a silence or maintenance window may have
+// ended. It also evaluates escalations whose route has other steps.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {
@@ -217,7 +218,7 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate lets the router decide now about the waiting messages of a problem on a route. Messages that were dropped
+// reevaluate decides again about the waiting messages of one problem on one route. Messages that were dropped
 // for good stay dropped.
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Hold != nil && !e.Hold.Drop && e.Closing == nil {
@@ -274,8 +275,8 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	}
 }
 
-// schedule puts one problem's progress on one route (escalation) into the heap. The heap is ordered by the time of the
-// next message or decision. An escalation without due time waits for a change.
+// schedule puts a problem on a route into the heap, sorted by the time of the next decision. The heap is
+// ordered by the time of the next message or decision. An escalation without due time waits for a change.
 func (r *router) schedule(e *escalation) {
 	at := e.Due
 	if e.Closing == nil && e.Hold == nil {
@@ -313,7 +314,7 @@ func directRoute(handlers []history.HandlerRef) *route.Route {
 	return route.NewDirectRoute(names)
 }
 
-// routeOf returns the present route of a problem's progress, or nil for a deleted route.
+// routeOf returns the present declaration of the route of a problem's progress, or nil for a deleted route.
 func (r *router) routeOf(e *escalation) *route.Route {
 	if e.Route == "" {
 		return directRoute(e.Direct)
@@ -328,8 +329,7 @@ func (r *router) describeProblem(node model.NodeID, source model.Source, status 
 	return route.NewProblem(r.names, node, source, status, severity)
 }
 
-// chooseRoutes returns the routes whose conditions match a problem, and the problem as the conditions read the
-// problem.
+// chooseRoutes returns the routes whose conditions match a problem, and the problem data for the conditions.
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
@@ -337,8 +337,8 @@ func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.P
 	return m, routes
 }
 
-// openEscalations starts a problem's progress on each matching route, unless already started. Such progress is an
-// escalation.
+// openEscalations begins to track a problem on each matching route, except routes already tracked. Such
+// progress is an escalation.
 func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m, routes := r.chooseRoutes(t, p)
 	opened := p.Opened
@@ -365,8 +365,8 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	return list
 }
 
-// escalationOf returns a problem's progress on a route (escalation), before any message was sent. Handlers
-// without a route count as a route, too.
+// escalationOf returns the initial progress of a problem on a route (escalation), before any message was sent.
+// Handlers without a route count as a route, too.
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -379,9 +379,9 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// isShadowed reports whether messages about a problem are only recorded, not sent (shadow mode). Its namespace then sets
-// notifications to shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing
-// without an opening.
+// isShadowed reports whether messages about a problem are recorded but not sent, because of its namespace's
+// shadow mode. Its namespace then sets notifications to shadow. A problem keeps the mode of its opening until
+// it closes, so that no handler gets a closing without an opening.
 func (r *router) isShadowed(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
@@ -389,8 +389,8 @@ func (r *router) isShadowed(problem, namespace string) bool {
 	return r.Shadow != nil && r.Shadow(namespace)
 }
 
-// nextGroupMessage returns the time of the next message of a problem's group. The time is at most the route's
-// groupWait from now.
+// nextGroupMessage returns the time at which a problem's message group may send its next message. The time is
+// at most the route's groupWait from now.
 func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.findOrCreateGroup(e.groupKey(), e.Problem)
 	e.Lead = g.lead
@@ -413,13 +413,13 @@ func (h dueHeap) Less(i, j int) bool {
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
 }
 
-// Swap swaps two entries of the heap and updates their recorded indexes.
+// Swap swaps two problems on routes in the heap, and updates their recorded indexes (heap.Interface).
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
 
-// Push appends an entry to the heap and records its index (heap.Interface).
+// Push appends a problem on a route to the heap, and records its index (heap.Interface).
 func (h *dueHeap) Push(x any) { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
 
-// Pop removes and returns the last entry of the heap (heap.Interface).
+// Pop removes and returns the last problem on a route in the heap (heap.Interface).
 func (h *dueHeap) Pop() any {
 	old := *h
 	e := old[len(old)-1]

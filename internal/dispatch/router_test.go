@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// routerScenario runs a router step by step for a test, and collects its messages.
+// routerScenario is a test bench that runs a router step by step and collects the resulting messages.
 type routerScenario struct {
 	t             *testing.T
 	names         *testDirectory
@@ -46,7 +46,7 @@ func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerSce
 	return p
 }
 
-// declareResource declares a resource in the routing table.
+// declareResource declares a resource, such as a route or silence, in the scenario's routing table.
 func (p *routerScenario) declareResource(ref string, spec model.Spec) {
 	p.t.Helper()
 	ns, name := model.SplitRef("default", ref)
@@ -56,7 +56,7 @@ func (p *routerScenario) declareResource(ref string, spec model.Spec) {
 	}
 }
 
-// restart replaces the router by one that is loaded from the store.
+// restart replaces the router by a new one with the state from the database, as after a restart.
 func (p *routerScenario) restart() {
 	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: func(node model.NodeID, source model.Source) *event.Transition {
 		for _, problem := range p.open {
@@ -106,7 +106,7 @@ func (p *routerScenario) problemChange(kind event.TransitionKind, id string, cha
 	return &problemChange{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
 }
 
-// recordBatch lets the router decide once, and writes the resulting rows to the database.
+// recordBatch lets the router decide once, and writes the resulting messages and rows to the database.
 func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	p.t.Helper()
 	o := newDeliveryBatch(p.r, p.now)
@@ -133,7 +133,7 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	}
 }
 
-// runScript runs the steps of a test script, in which semicolons separate the steps. Example: "open p1 10;
+// runScript runs a test script of steps separated by semicolons, such as "open p1 10". Example: "open p1 10;
 // after 1m; ack p1 ann; expect pager opened p1". The rest of a line behind # is a comment.
 func (p *routerScenario) runScript(text string) {
 	p.t.Helper()
@@ -217,7 +217,7 @@ func (p *routerScenario) changeStatus(id string, status model.Status, severity m
 	})
 }
 
-// removeResource removes a resource from the routing table.
+// removeResource removes a resource, such as a route or silence, from the scenario's routing table.
 func (p *routerScenario) removeResource(kind, name string) {
 	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeName(name)}})
 	p.r.reevaluateAll(p.now)
@@ -236,7 +236,8 @@ func (p *routerScenario) closeProblem(id string) {
 	delete(p.open, id)
 }
 
-// acknowledge sets the acknowledgement of a problem. With a nil ack, it removes the acknowledgement.
+// acknowledge sets or removes the acknowledgement of a problem in the scenario. With a nil ack, it removes the
+// acknowledgement.
 func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.t.Helper()
 	p.open[id].Ack = ack
@@ -263,8 +264,8 @@ func (p *routerScenario) advanceClock(d time.Duration) {
 // compareIncidents makes later calls of expectMessages also compare the incident ids of messages.
 func (p *routerScenario) compareIncidents() { p.incidents = true }
 
-// describeIncident formats the handler, kind and incident id of a message. If the incident replaces an earlier one,
-// the text has its id, too.
+// describeIncident formats the handler, kind and incident id of a message for comparison in tests. If the
+// incident replaces an earlier one, the text has its id, too.
 func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	n, err := handler.Decode(d.Payload)
 	testenv.NoError(p.t, err)
@@ -289,7 +290,8 @@ func (p *routerScenario) expectMessages(want ...string) {
 	p.sent = nil
 }
 
-// expectEscalations compares the number of problems on routes in the store and in the router.
+// expectEscalations compares the number of problems on routes, in the database and the router, with a wanted
+// number.
 func (p *routerScenario) expectEscalations(want int) {
 	p.t.Helper()
 	list, err := p.store.Escalations(context.Background())
@@ -301,7 +303,7 @@ func (p *routerScenario) expectEscalations(want int) {
 // minutes returns n minutes as a duration.
 func minutes(n int) model.Duration { return model.Duration(n) * model.Duration(time.Minute) }
 
-// routeTo returns a route with one step and one handler.
+// routeTo returns a test route with one step, which notifies one handler.
 func routeTo(to string, match *model.Selector) *model.RouteSpec {
 	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
 }
@@ -315,8 +317,8 @@ func onCallRoute() *model.RouteSpec {
 	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
 }
 
-// TestStepsAndRepeatsKeepTheirTimes checks that steps and repeats of a route are due at their times, also after a
-// restart.
+// TestStepsAndRepeatsKeepTheirTimes expects the steps and repetitions of a route at their planned times, also
+// after a restart.
 func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.runScript(`open p1 10; expect; after 10s; expect pager opened p1; after 30m; expect lead opened p1
@@ -324,7 +326,8 @@ func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
 		left 0; after 24h; expect`)
 }
 
-// TestProblemsOfAGroupShareMessages checks that problems of one group are opened and closed in common messages.
+// TestProblemsOfAGroupShareMessages opens and closes several problems of one message group, and expects common
+// messages.
 func TestProblemsOfAGroupShareMessages(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.runScript(`open p1 10; after 9s; open p2 11; after 2s; expect pager summary p1+p2
@@ -423,8 +426,8 @@ func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
-// TestChangedRouteKeepsElapsedTimes changes a route while a problem is open, and expects due times from the problem's
-// opening.
+// TestChangedRouteKeepsElapsedTimes changes a route while a problem is open, and expects step times counted
+// from the problem's opening.
 func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.runScript(`open p1 10; after 1m; expect pager opened p1`)
@@ -435,8 +438,8 @@ func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 		left 0`)
 }
 
-// TestStormOfOneGroupIsOneMessage opens many problems of one group together and expects one message, and one row per
-// problem
+// TestStormOfOneGroupIsOneMessage opens many problems of one message group together, and expects one message
+// and a row per problem.
 func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	const many = 2000
@@ -471,8 +474,8 @@ func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
-// TestNewProblemInAnAcknowledgedGroupIsNotified opens a problem in a group with an acknowledged incident, and expects
-// a new incident.
+// TestNewProblemInAnAcknowledgedGroupIsNotified opens a problem in a message group with an acknowledged
+// incident, and expects a new incident.
 func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.runScript(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
@@ -502,8 +505,8 @@ func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 		close p2; after 1m; expect pager closed p2; left 0`)
 }
 
-// TestAlertmanagerGetsEachProblem checks that an Alertmanager handler gets one alert per problem, even for problems
-// of one group.
+// TestAlertmanagerGetsEachProblem checks that an Alertmanager handler gets one alert per problem, even for
+// problems of one message group.
 func TestAlertmanagerGetsEachProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("am", nil)})
 	p.names.handlers = map[string]*model.HandlerSpec{"am": {Alertmanager: &model.Alertmanager{}}}
@@ -524,8 +527,8 @@ func TestSummaryListsTenProblems(t *testing.T) {
 	}
 }
 
-// TestProblemClosedDuringItsMessageIsNotified closes a problem while its opening message is composed, and expects an opening
-// and a closing message. The closing must follow the opening.
+// TestProblemClosedDuringItsMessageIsNotified closes a problem while its opening message is composed, and
+// expects an opening, then a closing message. The closing must follow the opening.
 func TestProblemClosedDuringItsMessageIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0

@@ -17,8 +17,8 @@ import (
 // the escalations that open problems lack on their present routes, so that no problem stays without notification because
 // it opened before its route.
 
-// RoutingChange is a change of routes or handler lists with its author. It tells whether handlers are notified of
-// problems that are already open.
+// RoutingChange describes a change of routes or handler lists, its author and whether open problems are
+// notified. It tells whether handlers are notified of problems that are already open.
 type RoutingChange struct {
 	OnlyNew bool   // handlers are not notified of them
 	By      string // author of the change
@@ -35,7 +35,8 @@ type AffectedProblems struct {
 	At       time.Time // time of the message about the others; zero: there is none
 }
 
-// routingChanges lets only one change of routes run at a time. Each change goes to the goroutine of Run.
+// routingChanges lets only one change of routes run at a time, and passes changes to the dispatcher's
+// goroutine. Each change goes to the goroutine of Run.
 type routingChanges struct {
 	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
 	requests   chan *rerouteRequest
@@ -53,10 +54,10 @@ type rerouteRequest struct {
 // rerouteWait is the longest time that a change waits for its effect on open problems.
 const rerouteWait = 5 * time.Second
 
-// ChangeRouting runs a function that changes routes or handlers, then routes the open problems again. If the function
-// returned edits, the routes of open problems are chosen again. It returns the open problems that the edits concern,
-// and those that notify other handlers now. late is true if history is behind: the problems follow, and their number
-// is unknown.
+// ChangeRouting runs a function that changes routes or handlers, then chooses the routes of open problems
+// again. If the function returned edits, the routes of open problems are chosen again. It returns the open
+// problems that the edits concern, and those that notify other handlers now. late is true if history is behind:
+// the problems follow, and their number is unknown.
 func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change func() (*ReceiverEdits, error)) (taken []AffectedProblems, late bool, err error) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -70,16 +71,16 @@ func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change 
 	return taken, late, nil
 }
 
-// NotifyOpen notifies the handlers of newer routes about a problem that was open before the routes. The result
-// is empty if there are none.
+// NotifyOpen notifies the handlers on request about an open problem that is older than its matching routes. The
+// result is empty if there are none.
 func (r *Dispatcher) NotifyOpen(ctx context.Context, problem, by string) (taken []AffectedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	return r.changes.await(ctx, r.opts.Routing.Table, &rerouteRequest{RoutingChange: RoutingChange{By: by}, problem: problem})
 }
 
-// await sends the goroutine of Run a request to route open problems again, and waits for the answer. The caller holds
-// the lock.
+// await asks the dispatcher's goroutine to route the open problems again, and waits for the result. The caller
+// holds the lock.
 func (c *routingChanges) await(ctx context.Context, table *route.Table, request *rerouteRequest) (taken []AffectedProblems, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
 	defer cancel()
@@ -232,7 +233,7 @@ func (o *deliveryBatch) moveFromDeletedRoutes(problem string, opened []*escalati
 	}
 }
 
-// inheritNotified takes over, from a deleted route, which handlers were already notified of the problem.
+// inheritNotified copies, from the problem's progress on a deleted route, which handlers were already notified.
 func (e *escalation) inheritNotified(deleted *escalation) {
 	for _, k := range deleted.Notified {
 		if e.notifiedHandler(k.HandlerRef) != nil {
@@ -251,8 +252,8 @@ func (e *escalation) notifiedStep(step route.Step) bool {
 	return !slices.ContainsFunc(step.To, func(name route.Name) bool { return e.notifiedHandler(history.HandlerRef(name)) == nil })
 }
 
-// addStepHandlers schedules messages to the new handlers of route steps that were already sent. false: there is no
-// such step.
+// addStepHandlers schedules messages to handlers that were added to steps of a route after the steps were sent.
+// false: there is no such step.
 func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *route.Route) (added bool) {
 	if e.Route == "" {
 		e.Direct = escalationOf(e.Problem, to).Direct
@@ -275,8 +276,8 @@ func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *ro
 	return added
 }
 
-// groupOlderProblems puts older open problems into one message group of a newer route. Their message is scheduled or held back.
-// It counts them and the problems that the route had before.
+// groupOlderProblems puts problems that are older than a route into one message group of the route. Their
+// message is scheduled or held back. It counts them and the problems that the route had before.
 func (o *deliveryBatch) groupOlderProblems(c *rerouteRequest, list, present []*escalation) AffectedProblems {
 	first := slices.Concat(list, present)[0]
 	out := AffectedProblems{Route: first.Route}
@@ -324,8 +325,8 @@ func (p *AffectedProblems) count(e *escalation, to *route.Route, held bool) bool
 	return true
 }
 
-// holdUnnotified puts an open problem on its routes without notifying anybody yet. Its messages wait until its status
-// changes.
+// holdUnnotified starts an open problem on its routes, but sends no message until the problem's status changes.
+// Its messages wait until its status changes.
 func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {

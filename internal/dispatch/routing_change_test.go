@@ -115,8 +115,8 @@ func TestRoutingPreviewCountsOpenProblems(t *testing.T) {
 	}
 }
 
-// TestReplacedRouteNotifiesNobodyTwice replaces a route by another, and expects no second message to
-// notified handlers. Each closing must be notified once.
+// TestReplacedRouteNotifiesNobodyTwice replaces a route by another, and expects no second message to handlers
+// notified before. Each closing must be notified once.
 func TestReplacedRouteNotifiesNobodyTwice(t *testing.T) {
 	for _, order := range []string{"create, delete", "delete, create"} {
 		p := newRouterScenario(t, map[string]model.Spec{"a": routeTo("pager", &model.Selector{})})
@@ -175,8 +175,8 @@ func TestFlagOnlyNewSkipsOpenProblems(t *testing.T) {
 	p.runScript(`after 1h; expect`)
 }
 
-// TestChangeOfRoutesIsRecordedBeforeItReturns changes routes, and expects the effect on open problems in the database
-// before the return. The next start must redo a change that a crash interrupted.
+// TestChangeOfRoutesIsRecordedBeforeItReturns changes routes, and expects the changed open problems in the
+// database when the call returns. The next start must redo a change that a crash interrupted.
 func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n, v := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}

@@ -94,7 +94,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedPr
 	return out
 }
 
-// inheritFromDeleted takes over, from the problem's deleted routes, which handlers were already notified.
+// inheritFromDeleted copies, from the problem's progress on deleted routes, which handlers were already
+// notified, for a preview.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)
@@ -124,8 +125,8 @@ func (p *ReceiverEdits) definitionAfterChange(m *route.Problem, t *event.Transit
 	return &after
 }
 
-// previewNamespaces looks up names for a preview, with the handlers of namespaces after the planned change. All
-// other names are the present ones.
+// previewNamespaces looks up names for a preview of routes, with each namespace's handlers as after the planned
+// change. All other names are the present ones.
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec

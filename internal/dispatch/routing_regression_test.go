@@ -27,8 +27,8 @@ func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 		left 0`)
 }
 
-// TestHigherSeverityIsNotifiedOnce turns a group of warnings critical, and expects one message to each notified
-// handler. While the group is acknowledged, none is sent.
+// TestHigherSeverityIsNotifiedOnce raises a group of warnings to critical, and expects one message to each
+// handler notified before. While the group is acknowledged, none is sent.
 func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.runScript(`warn p1 10; warn p2 11`)
@@ -55,8 +55,8 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p.runScript(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
 }
 
-// TestDeletedRouteFinishesItsEscalations deletes a route, and expects its open problems to end or to continue on
-// another route. Each problem ends on that route or moves to another route.
+// TestDeletedRouteFinishesItsEscalations deletes a route, and expects its open problems to end on the route or
+// move to another. Each problem ends on that route or moves to another route.
 func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	both := func() map[string]model.Spec {
 		return map[string]model.Spec{"a": routeTo("pager", &model.Selector{}), "b": routeTo("chat", &model.Selector{})}
@@ -82,7 +82,8 @@ func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	})
 }
 
-// TestAddedRouteStepIsNotified adds a step to a route after all steps were sent, and expects its notification.
+// TestAddedRouteStepIsNotified adds a step to a route after all steps were sent, and expects the new step's
+// message.
 func TestAddedRouteStepIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.runScript(`open p1 10; after 1h; expect pager opened p1`)
@@ -90,7 +91,8 @@ func TestAddedRouteStepIsNotified(t *testing.T) {
 	p.runScript(`after 1h; expect lead opened p1`)
 }
 
-// TestClosingsAreGroupedLikeOpenings checks that problems opened in one message are closed in one message.
+// TestClosingsAreGroupedLikeOpenings closes problems whose openings shared one message, and expects one closing
+// message.
 func TestClosingsAreGroupedLikeOpenings(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.runScript(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
@@ -128,7 +130,8 @@ func TestNewAcknowledgementReplacesTheExpiryTime(t *testing.T) {
 		ack p1 ann 1m; after 1h; expect pager acknowledged p1 | lead opened p1 | pager reminder p1`)
 }
 
-// TestClockSetBackDelaysNoStep sets the clock back by hours, and expects no step of a route to wait for hours.
+// TestClockSetBackDelaysNoStep sets the system clock back by hours, and expects the steps of a route without
+// delay.
 func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.runScript(`open p1 10; after 1m; expect pager opened p1`)
@@ -141,8 +144,8 @@ func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p.runScript(`after 20m; expect pager opened p1+p2`)
 }
 
-// TestUnreadableMessageDelaysNoOther stores unreadable content for one message, and expects other messages to be
-// sent
+// TestUnreadableMessageDelaysNoOther stores one message with unreadable content in the outbox, and expects all
+// other messages to be sent.
 func TestUnreadableMessageDelaysNoOther(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
 	p.runScript(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
@@ -176,8 +179,8 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
-// TestMessageWaitsForItsJournalRecord expects a stored message to be sent only after its transaction is noted in the
-// journal.
+// TestMessageWaitsForItsJournalRecord expects no message to be sent before the journal records that the message
+// is stored.
 func TestMessageWaitsForItsJournalRecord(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
 	o.limit = 10
@@ -192,8 +195,8 @@ func TestMessageWaitsForItsJournalRecord(t *testing.T) {
 	}
 }
 
-// TestRestoredRouteKeepsItsEscalation removes and restores a problem's progress on a route, and expects its
-// database row to stay.
+// TestRestoredRouteKeepsItsEscalation removes and restores a problem's progress on a route in one batch, and
+// expects no deleted row.
 func TestRestoredRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)

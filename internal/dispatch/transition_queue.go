@@ -14,10 +14,11 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// transitionQueue is a bounded queue of event changes (transitions). It stands between the workers that keep event states and
-// a consumer such as history; its limit is in bytes. A full backlog drops new transitions and remembers the position
-// of the first dropped one; it lags (see lag), and the consumer derives the dropped transitions from the journal again
-// later. With the queue policy block a full backlog lets the view wait instead, while a consumer runs.
+// transitionQueue is a bounded queue of event changes (transitions), which a consumer writes to the database.
+// It stands between the workers that keep event states and a consumer such as history; its limit is in bytes. A
+// full backlog drops new transitions and remembers the position of the first dropped one; it lags (see lag),
+// and the consumer derives the dropped transitions from the journal again later. With the queue policy block a
+// full backlog lets the view wait instead, while a consumer runs.
 type transitionQueue struct {
 	mu           sync.Mutex
 	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
@@ -42,7 +43,8 @@ type transitionQueue struct {
 	moved      chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecordedCount counts one partition's transitions (changes of events) that history does not have yet.
+// unrecordedCount counts the event changes of one partition (share of the nodes) that history does not have
+// yet.
 type unrecordedCount struct {
 	count int // transitions that wait, or were taken and are not recorded yet
 	// first is the position of the oldest waiting transition, or of the last recorded one.
@@ -86,8 +88,8 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setConsumerRunning records whether a consumer removes event changes from the queue. Without a consumer, add never waits for
-// a full queue.
+// setConsumerRunning records whether a consumer empties the queue, because otherwise no writer may wait for
+// space. Without a consumer, add never waits for a full queue.
 func (b *transitionQueue) setConsumerRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -105,8 +107,8 @@ func (b *transitionQueue) depth() (n int) {
 	return n
 }
 
-// fullness returns the used share of the queue's capacity. It is zero for a queue that drops transitions instead of
-// making add wait.
+// fullness returns the used share of the queue's capacity, from 0 to 1. It is zero for a queue that drops
+// transitions instead of making add wait.
 func (b *transitionQueue) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,8 +118,9 @@ func (b *transitionQueue) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies event changes (transitions) into the queue. The goroutines that apply results to events call it. After a
-// restart it skips transitions that the store already has, and returns the number of skipped ones.
+// add copies event changes (transitions) into the queue, and drops or waits when the queue is full. The
+// goroutines that apply results to events call it. After a restart it skips transitions that the store already
+// has, and returns the number of skipped ones.
 func (b *transitionQueue) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -153,8 +156,8 @@ func (b *transitionQueue) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether the queue takes event changes of a given kind. The queue for pipelines has a copy of
-// every event, and the queue for history has all other kinds.
+// accepts reports whether the queue is meant for event changes of a given kind. The queue for pipelines has a
+// copy of every event, and the queue for history has all other kinds.
 func (b *transitionQueue) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
@@ -231,7 +234,7 @@ func (b *transitionQueue) takeBatch(most int) []event.Transition {
 	return out
 }
 
-// release frees the queue space of event changes that are recorded now.
+// release frees the queue space of event changes that were written to the database.
 func (b *transitionQueue) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,14 +249,15 @@ func (b *transitionQueue) release(ts []event.Transition) {
 	b.wakeRecordedWaiters()
 }
 
-// wakeRecordedWaiters wakes all callers that wait for the recording of event changes. The caller holds mu.
+// wakeRecordedWaiters wakes all callers that wait until event changes are written to the database. The caller
+// holds mu.
 func (b *transitionQueue) wakeRecordedWaiters() {
 	close(b.moved)
 	b.moved = make(chan struct{})
 }
 
-// oldestUnrecorded returns the position and receive time of the oldest event change that the database lacks. A
-// returned channel closes when these change.
+// oldestUnrecorded returns the journal position and receive time of the oldest event change that the database
+// lacks. A returned channel closes when these change.
 func (b *transitionQueue) oldestUnrecorded() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -295,16 +299,18 @@ func (r *Dispatcher) Lag() Lag {
 	return l
 }
 
-// Fullness returns the used share of the queue "reactions", from 0 to 1. The share exceeds 1 if one transition is
-// larger than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
+// Fullness returns the used share (0 to 1) of the queue of event changes named reactions. The share exceeds 1
+// if one transition is larger than the queue. It is zero with the policy rederive, by which a full queue blocks
+// nobody.
 func (r *Dispatcher) Fullness() float64 { return r.backlog.fullness() }
 
-// overflowState is the state of a queue after overflow, until the dropped event changes are recovered. It has the
-// position of the first dropped change, and the progress of the journal replay that computes dropped changes again.
-// The backlog takes no transitions until its consumer has recorded the waiting ones and a replay of the journal (see
-// Replay) has computed the dropped ones again. Near the end of the journal the backlog collects: it takes new
-// transitions again, which are recorded after the replay has reached the first of them. If the backlog overflows
-// meanwhile, it discards the collected transitions, and the replay goes on.
+// overflowState describes a queue that overflowed, until a journal replay has recovered the dropped event
+// changes. It has the position of the first dropped change, and the progress of the journal replay that
+// computes dropped changes again. The backlog takes no transitions until its consumer has recorded the waiting
+// ones and a replay of the journal (see Replay) has computed the dropped ones again. Near the end of the
+// journal the backlog collects: it takes new transitions again, which are recorded after the replay has reached
+// the first of them. If the backlog overflows meanwhile, it discards the collected transitions, and the replay
+// goes on.
 type overflowState struct {
 	on        bool
 	from      journal.Position // history has all transitions before this position
@@ -314,7 +320,7 @@ type overflowState struct {
 	reached   journal.Position // the last commit that the replay has read
 }
 
-// recordDrop records that the full queue dropped an event change. The caller holds mu.
+// recordDrop records the journal position of an event change that the full queue dropped. The caller holds mu.
 func (b *transitionQueue) recordDrop(t *event.Transition) {
 	b.overflow++
 	switch l := &b.lag; {
@@ -328,8 +334,9 @@ func (b *transitionQueue) recordDrop(t *event.Transition) {
 	}
 }
 
-// discard empties the queue without recording its event changes. A replay of the journal will compute them again. The
-// caller holds mu, and no transition is being recorded.
+// discard empties the queue without recording its event changes, because a replay of the journal computes all
+// again. A replay of the journal will compute them again. The caller holds mu, and no transition is being
+// recorded.
 func (b *transitionQueue) discard() {
 	b.overflow += uint64(b.n)
 	clear(b.items)
@@ -397,16 +404,17 @@ func (b *transitionQueue) isBeyondReplay(at journal.Position) bool {
 	return b.lag.replaying && at.Number > b.lag.reached.Number+1 // the replay may be reading the next commit now
 }
 
-// acceptDuringReplay lets the queue take new event changes again before a replay of the journal has ended. The replay
-// still computes the dropped changes again.
+// acceptDuringReplay lets the queue take new event changes again shortly before a journal replay reaches the
+// end. The replay still computes the dropped changes again.
 func (b *transitionQueue) acceptDuringReplay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// endOverflow ends the overflow state after a replay of the journal. It does not if the queue has dropped another
-// transition since acceptDuringReplay. The replay must have reached the end that the journal had after that call.
+// endOverflow ends the overflow state after a journal replay has recovered all dropped event changes. It does
+// not if the queue has dropped another transition since acceptDuringReplay. The replay must have reached the
+// end that the journal had after that call.
 func (b *transitionQueue) endOverflow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

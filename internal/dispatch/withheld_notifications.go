@@ -12,14 +12,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// SilenceEnd is the end of a silence with untilResolved, after the silenced problem has closed.
+// SilenceEnd names a silence with untilResolved that must end, because the silenced problem has closed.
 type SilenceEnd struct {
 	Silence route.Name
 	At      time.Time
 }
 
-// endedSilences returns the silences with untilResolved whose problem has closed. History may be late, so silences
-// created after that time are left out.
+// endedSilences returns the silences with untilResolved that must end, because their problem has closed.
+// History may be late, so silences created after that time are left out.
 func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	if r.EndSilences == nil {
 		return nil
@@ -39,7 +39,8 @@ func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	return ends
 }
 
-// addSilenceEnd adds the end of a silence to a list. The list keeps only the latest end of each silence.
+// addSilenceEnd adds a silence to the list of silences to end, with only the latest time per silence. The list
+// keeps only the latest end of each silence.
 func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
 	if i < 0 {
@@ -51,8 +52,8 @@ func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	return list
 }
 
-// endSilences ends the silences with untilResolved whose problem has closed. After a failure it tries again in a
-// minute, and nothing waits for that.
+// endSilences deletes the silences with untilResolved whose problem has closed. After a failure it tries again
+// in a minute, and nothing waits for that.
 func (r *Dispatcher) endSilences(ctx context.Context, ends []SilenceEnd) {
 	for _, end := range r.pendingEnds {
 		ends = addSilenceEnd(ends, end)
@@ -119,8 +120,8 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency records that a problem on a route waits until a problem of its dependency ends. A dependency is a
-// check or node on which the waiting problem depends.
+// waitForDependency records that messages about a problem on a route wait until the problem of a dependency
+// closes. A dependency is a check or node on which the waiting problem depends.
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -132,8 +133,8 @@ func (r *router) waitForDependency(e *escalation, dependency string) {
 	r.dependents[dependency][e] = true
 }
 
-// releaseDependency records that a problem on a route no longer waits for its dependency. A dependency is a check or
-// node on which the problem depends.
+// releaseDependency records that messages about a problem on a route no longer wait for a dependency. A
+// dependency is a check or node on which the problem depends.
 func (r *router) releaseDependency(e *escalation) {
 	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
 		delete(r.dependents, e.dependency)
@@ -141,7 +142,7 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyImproved lets the router decide again about problems whose dependency is no longer critical.
+// dependencyImproved decides again about messages that waited for a dependency, now no longer critical.
 func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
@@ -151,8 +152,8 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed lets the router decide again about problems that waited for a dependency, because the
-// dependency has recovered. The dependency's problem has closed.
+// dependencyClosed decides again about messages that waited for a dependency, because the dependency's problem
+// has closed. The dependency's problem has closed.
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
@@ -160,12 +161,12 @@ func (r *router) dependencyClosed(dependency string, now time.Time) {
 	}
 }
 
-// heldByRate reports whether messages about the problem wait because of the route's rate limit.
+// heldByRate reports whether messages about the problem wait because the route's rate limit was exceeded.
 func (e *escalation) heldByRate() bool { return e.Hold != nil && e.Hold.Kind == route.OverRate }
 
-// countOpeningMessage counts the first message about new problems for the route's rate limit. It reports whether the
-// limit allows the message. Later steps, repetitions and closings are not counted. The count is recorded with the
-// message.
+// countOpeningMessage counts a first message about new problems towards the route's rate limit. It reports
+// whether the limit allows the message. Later steps, repetitions and closings are not counted. The count is
+// recorded with the message.
 func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) (within bool) {
 	p := o.router.rates[of]
 	if p == nil {

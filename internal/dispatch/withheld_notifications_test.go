@@ -78,8 +78,8 @@ func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	}
 }
 
-// TestClockSetBackExtendsNoRateHold sets the clock back while a rate limit delays messages, and expects the same
-// delay.
+// TestClockSetBackExtendsNoRateHold sets the clock back while a rate limit delays messages, and expects no
+// longer delay.
 func TestClockSetBackExtendsNoRateHold(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.runScript(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
@@ -194,8 +194,8 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	p.runScript(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
 }
 
-// TestProblemsOfAHealthyDependencyAreNotified expects the held message about a problem as soon as its dependency is
-// OK. A hold survives a restart.
+// TestProblemsOfAHealthyDependencyAreNotified expects messages that waited for a failed dependency as soon as
+// the dependency is OK again. A hold survives a restart.
 func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Rating says how good or bad a finding of muster doctor is. It is fine, warning or bad.
+// Rating says how good or bad a finding of muster doctor is, fine, warning or bad. It is fine, warning or bad.
 type Rating string
 
 // The verdicts.
@@ -49,8 +49,8 @@ type Finding struct {
 	Mend     string `json:"mend,omitempty"` // command to type
 }
 
-// failUnless rates a finding as bad, with a repair command, unless `well` is true. If well is true, the finding stays
-// unchanged.
+// failUnless returns the finding, rated as bad and with a repair command unless `well` is true. If well is
+// true, the finding stays unchanged.
 func (f Finding) failUnless(well bool, verdict Rating, mend string) []Finding {
 	if !well {
 		f.Rating, f.Mend = verdict, mend
@@ -86,7 +86,8 @@ func Examine(ctx context.Context, p Target) []Finding {
 	return out
 }
 
-// machineReader reads limits, memory, disk and clock from the kernel. Tests replace its functions.
+// machineReader has the functions that read limits, memory, disk and clock from the kernel, replaceable in
+// tests. Tests replace its functions.
 type machineReader struct {
 	read  func(path string) ([]byte, error) // of /proc and /sys
 	files func() (soft, hard uint64)        // limits of open files; 0: unknown
@@ -233,8 +234,8 @@ func examineCertificates(p Target) []Finding {
 	return out
 }
 
-// rateCertificateLife returns a finding about how soon a certificate expires. The server renews its own certificate
-// when a third of its life is left; nobody renews the CA's.
+// rateCertificateLife returns a finding that rates how soon a certificate expires. The server renews its own
+// certificate when a third of its life is left; nobody renews the CA's.
 func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Finding {
 	left := cert.NotAfter.Sub(now)
 	f := Finding{Fine, "certificate " + file, "until " + cert.NotAfter.UTC().Format(time.DateOnly), "", ""}
@@ -342,8 +343,8 @@ func folderSize(path string) (total int64) {
 // formatSize formats a size in bytes for people, such as 1.5 GiB.
 func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
-// openAdminPage opens a page of the server's admin listener. It returns nil if the listener is not configured or does
-// not answer.
+// openAdminPage requests a page of the server's admin listener by HTTP. It returns nil if the listener is not
+// configured or does not answer.
 func openAdminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
 	if p.Admin == "" {
 		return nil

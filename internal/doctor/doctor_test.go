@@ -31,8 +31,8 @@ func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
-// TestFaultsOnThisMachineHaveCommands examines a machine for 100 million agents, and expects findings with repair
-// commands.
+// TestFaultsOnThisMachineHaveCommands examines the test machine for 100 million agents, and expects findings
+// with repair commands.
 func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -59,7 +59,8 @@ func TestUnknownHostNameIsReported(t *testing.T) {
 	}
 }
 
-// TestHealthyMachineHasNoFaults examines a machine for ten agents, and expects its limit of open files to suffice.
+// TestHealthyMachineHasNoFaults examines the test machine for ten agents, and expects no fault in the limit of
+// open files.
 func TestHealthyMachineHasNoFaults(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -91,7 +92,8 @@ func TestCertificateLifeIsRated(t *testing.T) {
 	}
 }
 
-// healthyMachine returns a machineReader of a machine without faults. A test can change the machine's files.
+// healthyMachine returns a machineReader that simulates a machine without faults. A test can change the
+// machine's files.
 func healthyMachine() (machineReader, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
@@ -111,8 +113,8 @@ func healthyMachine() (machineReader, map[string]string) {
 	}, files
 }
 
-// TestEachFaultIsOneFindingWithCommand adds one fault at a time to a healthy machine, and expects exactly one finding.
-// The finding has the command that repairs the fault.
+// TestEachFaultIsOneFindingWithCommand adds one fault at a time to a simulated healthy machine, and expects
+// exactly one finding. The finding has the command that repairs the fault.
 func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {

@@ -142,7 +142,7 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	return []Finding{f}
 }
 
-// readGauges reads the values of named gauges from a page of Prometheus metrics.
+// readGauges reads the values of the named gauges from a text page of Prometheus metrics.
 func readGauges(page io.Reader, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
@@ -186,7 +186,7 @@ func examineSeries(p Target) (out []Finding) {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the admin listener's JSON page about Assets that agents cannot download.
+// Assets is the decoded JSON page of the admin listener about Assets that agents cannot download.
 type Assets struct {
 	Archives int                `json:"archives"` // that Assets name
 	Unread   int                `json:"unread"`   // archives among them that the time did not allow to read

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decoder decodes one parsed YAML or JSON document into Go values. It records the line and column of each field.
+// Decoder decodes one parsed YAML or JSON document into Go structs, and records errors with their places. It
+// records the line and column of each field.
 type Decoder struct {
 	*Reader
 	// UnknownFieldHint returns a hint for an unknown field of the document itself, or with spec of its spec,
@@ -50,7 +51,8 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns the line and column of each decoded field. Later errors about a field can point to this place.
+// FieldPlaces returns the line and column of each decoded field, for later errors about the field. Later errors
+// about a field can point to this place.
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {
@@ -70,7 +72,7 @@ var (
 	secretType  = reflect.TypeFor[model.Secret]()
 )
 
-// decodeValue decodes a parsed tree into a Go value. After an error it continues.
+// decodeValue decodes one parsed value (text, list or mapping) into a Go value. After an error it continues.
 func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	if t.kind == null || d.Full() {
 		return // as if left out
@@ -143,7 +145,8 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// requireType reports whether a parsed value has the expected type. If not, it records an error with a hint.
+// requireType reports whether a parsed value has the expected type, and records an error if not. If not, it
+// records an error with a hint.
 func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	if t.kind == kind {
 		return true
@@ -214,7 +217,8 @@ func (d *Decoder) decodeMap(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// decodeStruct decodes a mapping into the fields of a struct. An unknown key is an error.
+// decodeStruct decodes a mapping into a struct, each key into the field with the same JSON name. An unknown key
+// is an error.
 func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 	fields := d.structFields(v.Type())
 	for _, k := range t.keys {
@@ -236,8 +240,8 @@ func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// structFields returns the fields of a struct, with the fields of embedded structs. Reflection allocates each field,
-// so the reader lists the fields of a type once.
+// structFields returns the fields of a struct type and of its embedded structs, cached for each type.
+// Reflection allocates each field, so the reader lists the fields of a type once.
 func (r *Reader) structFields(t reflect.Type) []reflect.StructField {
 	fields, known := r.fields[t]
 	if !known {
@@ -250,7 +254,8 @@ func (r *Reader) structFields(t reflect.Type) []reflect.StructField {
 	return fields
 }
 
-// fieldNamed returns the index of the field with exactly a given JSON name. It returns -1 if no field has the name.
+// fieldNamed returns the index of the struct field with exactly the given JSON name, or -1 without one. It
+// returns -1 if no field has the name.
 func fieldNamed(fields []reflect.StructField, name string) int {
 	return slices.IndexFunc(fields, func(f reflect.StructField) bool { return !f.Anonymous && JSONName(f) == name })
 }

@@ -55,7 +55,8 @@ func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// retryAsYAML parses the rest of a file as YAML after a JSON error. If YAML fails too, it records the JSON error.
+// retryAsYAML parses the rest of a file as YAML after a JSON syntax error, because YAML allows more. If YAML
+// fails too, it records the JSON error.
 func (r *Reader) retryAsYAML(data []byte, offset int64, err error) []*Tree {
 	rest := &Reader{file: r.file, skipped: bytes.Count(data[:offset], []byte("\n"))}
 	if docs := rest.parseYAMLDocuments(data[offset:]); len(rest.Flaws) == 0 {
@@ -77,7 +78,8 @@ func (r *Reader) retryAsYAML(data []byte, offset int64, err error) []*Tree {
 // unlikeYAML matches parts of JSON strings that YAML reads in another way: surrogate pairs, and raw line separators.
 var unlikeYAML = regexp.MustCompile(`\\(?:u[dD][89a-bA-B][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\x{85}\x{2028}\x{2029}]`)
 
-// escapeJSONForYAML rewrites JSON text for a YAML parser, which then reads the same values.
+// escapeJSONForYAML rewrites JSON escapes and characters that YAML reads differently, without a change of the
+// values.
 func escapeJSONForYAML(data []byte) []byte {
 	return unlikeYAML.ReplaceAllFunc(data, func(found []byte) []byte {
 		switch {
@@ -110,8 +112,8 @@ func (r *Reader) parseYAMLDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// textFromNextDocument returns the rest of a file from the next YAML document (line "---") on. It also returns the
-// number of lines before this text; the text is nil if no document follows.
+// textFromNextDocument returns the rest of a file from the next separator line ("---") of YAML documents. It
+// also returns the number of lines before this text; the text is nil if no document follows.
 func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	for len(data) > 0 {
 		if lines >= line && bytes.HasPrefix(data, []byte("---")) {
@@ -169,7 +171,7 @@ func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	return docs, line
 }
 
-// placeOf returns the line and column of a YAML node in the whole file.
+// placeOf returns the line and column of a YAML node, counted from the start of the file.
 func (r *Reader) placeOf(n *yaml.Node) place { return place{n.Line + r.skipped, n.Column} }
 
 // treeFromYAML converts a node of the YAML library to a Tree.
@@ -209,7 +211,8 @@ func (r *Reader) treeFromYAML(n *yaml.Node, depth int) (*Tree, error) {
 	return t, nil
 }
 
-// readYAMLMapping converts a YAML mapping to a tree. A repeated key is an error.
+// readYAMLMapping converts a YAML mapping to a tree with its keys, values and places. A repeated key is an
+// error.
 func (r *Reader) readYAMLMapping(t *Tree, n *yaml.Node, depth int) error {
 	var merged []mappingKey
 	seen := make(map[string]bool, len(n.Content)/2)

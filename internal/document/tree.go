@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Tree is one parsed document, before its conversion to Go values. Each value has its line and column.
+// Tree is one parsed YAML or JSON value with all its inner values, before conversion to Go. Each value has its
+// line and column.
 type Tree struct {
 	place
 	kind  valueType
@@ -76,8 +77,8 @@ func (t *Tree) IsNull() bool { return t.kind == null }
 // IsEmpty reports whether the value is null, an empty text, or a list or mapping without elements.
 func (t *Tree) IsEmpty() bool { return t.text == "" && len(t.keys) == 0 && len(t.items) == 0 }
 
-// Items returns the elements of a list. For a single value it returns a list with that value alone, and for null no
-// elements.
+// Items returns the elements of a list, or a single value as the only element. For a single value it returns a
+// list with that value alone, and for null no elements.
 func (t *Tree) Items() []*Tree {
 	switch t.kind {
 	case null:
@@ -166,7 +167,8 @@ func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	}
 }
 
-// Full reports whether the reader has recorded the maximum number of errors, model.MaxFlaws.
+// Full reports whether the reader has already recorded the maximum number of errors in its file,
+// model.MaxFlaws.
 func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
 
 var errTooBig = errors.New("too big")

@@ -26,7 +26,7 @@ const (
 	maxPatternSteps = 256 // instructions of one regular expression
 )
 
-// Program is a compiled JavaScript filter expression with its pool of interpreters
+// Program is a compiled JavaScript filter expression, with reusable interpreters to run the expression.
 type Program struct {
 	source string
 	code   *goja.Program
@@ -35,8 +35,8 @@ type Program struct {
 	script bool // it has the functions of Zabbix, and Math.random depends on the time of the evaluation only
 }
 
-// Compile compiles a filter expression of JavaScript statements. The last statement gives the value. Errors say line
-// and column, in characters from 1.
+// Compile compiles a Sensu filter expression, which is a list of JavaScript statements. The last statement
+// gives the value. Errors say line and column, in characters from 1.
 func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, the limit is %d", len(expression), MaxSource)
@@ -113,8 +113,8 @@ func parseSource(source string, before int) (*ast.Program, error) {
 	return nil, model.Errorf(model.Invalid, "the expression is wrong: %w", err)
 }
 
-// errorAt returns an error about a JavaScript expression with its line and column. idx counts from 1 in functionHead
-// and the expression.
+// errorAt returns an error about a JavaScript expression that names the line and column of the fault. idx
+// counts from 1 in functionHead and the expression.
 func errorAt(expression string, idx file.Idx, format string, args ...any) error {
 	offset := min(max(int(idx)-1-len(functionHead), 0), len(expression))
 	line, column := 1, 1
@@ -144,8 +144,8 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 // notSpace lists the characters that \S matches, as ranges for a character class.
 const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
 
-// expandNonSpaceClass replaces \S in the character classes of a regular expression by character ranges. The interpreter's
-// linear-time engine knows \S only outside of classes.
+// expandNonSpaceClass replaces \S in character classes of a regular expression, because the interpreter lacks
+// support for such classes. The interpreter's linear-time engine knows \S only outside of classes.
 func expandNonSpaceClass(pattern string) string {
 	if !strings.Contains(pattern, `\S`) {
 		return pattern
@@ -170,7 +170,7 @@ func expandNonSpaceClass(pattern string) string {
 	return b.String()
 }
 
-// checkPattern returns an error if filters cannot support a regular expression, for example because of its size
+// checkPattern returns an error for a regular expression that is too large or needs backtracking.
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
@@ -197,8 +197,8 @@ type Library struct {
 	Source string
 }
 
-// VariablesLibrary returns a library with a JavaScript variable for each environment variable of a mutator, as in
-// Sensu. Without variables the list is empty.
+// VariablesLibrary returns a JavaScript library that gives a mutator each environment variable as a variable,
+// as in Sensu. Without variables the list is empty.
 func VariablesLibrary(env map[string]string) []Library {
 	if len(env) == 0 {
 		return nil
@@ -214,8 +214,8 @@ func VariablesLibrary(env map[string]string) []Library {
 // MaxLibraries bounds the total size of a program's JavaScript libraries, in bytes.
 const MaxLibraries = 256 << 10
 
-// withLibraries returns the JavaScript sources of the libraries, followed by the source of an expression. Each library
-// is checked alone by the rules of expressions, so that errors name it.
+// withLibraries joins the JavaScript sources of the libraries and the source of an expression into one program.
+// Each library is checked alone by the rules of expressions, so that errors name it.
 func withLibraries(libraries []Library, expression string) (string, error) {
 	var b strings.Builder
 	size := 0
@@ -356,9 +356,10 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declareAssignedVariables returns declarations for the undeclared variables of a library or script. So no event sees
-// the values of an earlier event. Libraries are written for interpreters in which such a variable is global, and the
-// most used ones have some; here they belong to the function around the library.
+// declareAssignedVariables returns JavaScript declarations for variables that a library or script assigns but
+// does not declare. So no event sees the values of an earlier event. Libraries are written for interpreters in
+// which such a variable is global, and the most used ones have some; here they belong to the function around
+// the library.
 func declareAssignedVariables(body []ast.Statement) string {
 	var names []string
 	add := func(e any) {
@@ -396,8 +397,8 @@ func declareAssignedVariables(body []ast.Statement) string {
 	return "var " + strings.Join(names, ", ") + ";"
 }
 
-// declareVariables declares an expression's undeclared variables as local variables of its function. So their values
-// end with the evaluation.
+// declareVariables declares the undeclared variables of an expression as local variables, so that none outlives
+// an evaluation. So their values end with the evaluation.
 func declareVariables(function *ast.FunctionLiteral) error {
 	declared, err := parser.ParseFile(nil, "", declareAssignedVariables(function.Body.List), 0, parser.WithDisableSourceMaps)
 	if err != nil {
@@ -408,7 +409,7 @@ func declareVariables(function *ast.FunctionLiteral) error {
 	return nil
 }
 
-// walkNodes calls visit for each node of a syntax tree until visit returns false. Parents come first.
+// walkNodes visits a syntax tree's nodes, parents first, until visit returns false. Parents come first.
 func walkNodes(v reflect.Value, visit func(ast.Node) (more bool)) bool {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:

@@ -18,5 +18,5 @@
 // A program that exceeds its time limit several times in a row is suspended for a while (run_javascript.go).
 //
 // No goroutines of its own; one lock per program, held for a moment. A Program and a Filter are safe for concurrent
-// use. Start reading at filter.go, then compile_javascript.go, sandbox.go and run_javascript.go.
+// use. Start reading at filter.go, then compile_javascript.go, javascript_sandbox.go and run_javascript.go.
 package filter

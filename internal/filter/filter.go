@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Action is the effect of a filter on matching events, allow or deny. An event matches if the filter's expressions are
-// true.
+// Action says whether a filter allows (passes) or denies (drops) the events that match its expressions. An
+// event matches if the filter's expressions are true.
 type Action string
 
 const (
@@ -18,7 +18,8 @@ const (
 	Deny  Action = "deny"  // drops events for which any expression is true
 )
 
-// Filter is a Sensu event filter. It has an action (allow or deny) and expressions over an event.
+// Filter is a compiled Sensu event filter, with an action (allow or deny), expressions and time windows. It has
+// an action (allow or deny) and expressions over an event.
 type Filter struct {
 	action   Action
 	programs []*Program
@@ -81,8 +82,8 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	return v
 }
 
-// DecideByTime decides about an event by the filter's time windows alone, without the expressions. An allow filter
-// drops events outside its windows, a deny filter drops events inside. False: the expressions decide.
+// DecideByTime passes or drops an event by the filter's time windows alone, if the windows suffice. An allow
+// filter drops events outside its windows, a deny filter drops events inside. False: the expressions decide.
 func (f *Filter) DecideByTime(now time.Time) (v Decision, decided bool) {
 	switch {
 	case f.when == nil || f.when(now) == (f.action == Allow):

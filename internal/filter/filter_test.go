@@ -26,8 +26,8 @@ func failingEvent() map[string]any {
 	return ForExpressions(s, SensuEvent(s))
 }
 
-// TestCommonExpressionsEvaluate evaluates filter expressions that are common in Sensu installations, and expects
-// their values
+// TestCommonExpressionsEvaluate evaluates filter expressions that are common in Sensu installations, and
+// compares the results.
 func TestCommonExpressionsEvaluate(t *testing.T) {
 	for _, c := range []struct {
 		expression string
@@ -153,8 +153,8 @@ func TestSandboxCannotBeLeft(t *testing.T) {
 	}
 }
 
-// TestEvaluationLeavesNoTraceForNextEvent sets JavaScript variables in one evaluation, and expects the next evaluation
-// not to see the values.
+// TestEvaluationLeavesNoTraceForNextEvent changes JavaScript variables and the event in one evaluation, and
+// expects the next evaluation unaffected.
 func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
 	if err != nil {
@@ -247,7 +247,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestLibrariesBeginAnewWithEachEvent calls library functions with a counter, and expects a new count for each event.
+// TestLibrariesBeginAnewWithEachEvent calls a JavaScript library function with a counter, and expects the
+// counter to restart for each event.
 func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	libraries := []Library{
 		{"a.js", "// how often\nvar seen = 0;\nfunction often(event, n) { seen++; return event.check.occurrences % n == 0 && seen == 1 }"},
@@ -308,8 +309,8 @@ func TestFaultyLibrariesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUndeclaredLibraryVariablesEndWithEvent sets undeclared variables in a library, and expects no values at the next
-// event.
+// TestUndeclaredLibraryVariablesEndWithEvent assigns undeclared JavaScript variables in a library, and expects
+// no values at the next event.
 func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	library := Library{"x.js", "const fixed = 2; let kept = 1; kept = 3\nfunction each(e) { try { every = e.check.interval } catch (x) {}\n for (i = 0; i < 3; i++) {}\n for (k in {a: 1}) {}\n n = fixed; n--; return every + i + n + kept }\nevent = event"}
 	for expression, want := range map[string]bool{"each(event) == 67 && k == 'a' && event.check.status == 2": true, "every === undefined": true} {
@@ -330,8 +331,9 @@ func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	}
 }
 
-// TestMutationReturnsHandlerInput runs Sensu mutators and expects the resulting input of the handler. A mutator is a
-// script that changes an event. The mutators return texts, objects or nothing.
+// TestMutationReturnsHandlerInput runs Sensu mutators on an event, and compares the results, which become the
+// input of a handler. A mutator is a script that changes an event. The mutators return texts, objects or
+// nothing.
 func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},
@@ -387,7 +389,8 @@ func TestMutationReadsItsVariables(t *testing.T) {
 	}
 }
 
-// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times, and expects a suspension of a minute
+// TestProgramBeyondTimeLimitIsSuspended lets a filter expression exceed its time limit three times, and expects
+// no evaluation for a minute.
 func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {

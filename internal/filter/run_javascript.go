@@ -19,9 +19,9 @@ const TimeLimit = 100 * time.Millisecond
 
 const maxEventDepth = 32 // maps and lists inside each other in an event
 
-// Run evaluates the compiled expression on a copy of a Sensu event. now is the time of seconds_since and new Date. It
-// ends after TimeLimit, or with ctx. A value that is not a boolean counts as JavaScript converts it: undefined, null,
-// 0 and "" are false.
+// Run evaluates the compiled filter expression on a copy of a Sensu event, and returns true or false. now is
+// the time of seconds_since and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean
+// counts as JavaScript converts it: undefined, null, 0 and "" are false.
 //
 // A program that exceeds TimeLimit several times in a row is suspended for a while, see suspension.
 func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) (answer bool, err error) {
@@ -32,8 +32,8 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run evaluates the program with an event or a script's value as input. Then it calls the function take with the
-// result and the input. An interpreter in which an evaluation failed is not used again.
+// run evaluates the program with a Sensu event or a Zabbix script's value as input. Then it calls the function
+// take with the result and the input. An interpreter in which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
@@ -179,7 +179,7 @@ func (s *sandbox) aliasMetadata(event goja.Value) {
 	}
 }
 
-// anyMap converts a map of texts to a map of any values.
+// anyMap converts a map with text values to the type map[string]any.
 func anyMap(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
@@ -206,8 +206,9 @@ const (
 	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension counts consecutive evaluations of a program over the time limit. It suspends a program that is too slow
-// several times in a row. Its events are treated as events of an expression that fails.
+// suspension counts a program's consecutive evaluations beyond the time limit, to suspend a slow program for a
+// while. It suspends a program that is too slow several times in a row. Its events are treated as events of an
+// expression that fails.
 type suspension struct {
 	mu         sync.Mutex
 	slowInARow int       // in a row
@@ -225,8 +226,8 @@ func (r *suspension) refuseSuspended(now time.Time) error {
 		ErrSlow, maxSlowInARow, r.until.UTC().Format(time.TimeOnly))
 }
 
-// recordEvaluation counts consecutive evaluations over the time limit, and suspends the program after several. err is
-// the result of the last one.
+// recordEvaluation counts consecutive evaluations of a program beyond the time limit, and suspends the program
+// after several. err is the result of the last one.
 func (r *suspension) recordEvaluation(err error, now time.Time) {
 	var stopped *goja.InterruptedError
 	r.mu.Lock()
@@ -243,8 +244,8 @@ func (r *suspension) recordEvaluation(err error, now time.Time) {
 // MaxMutated bounds the output of a Sensu mutator, in bytes.
 const MaxMutated = 1 << 20
 
-// Mutation is a compiled Sensu mutator. A mutator is a JavaScript function that computes a handler's input from an
-// event.
+// Mutation is a compiled Sensu mutator, which turns an event into the input of a handler. A mutator is a
+// JavaScript function that computes a handler's input from an event.
 type Mutation struct{ program *Program }
 
 // CompileMutation compiles a Sensu mutator. The text is the body of a JavaScript function that changes an event.
@@ -280,7 +281,7 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 	return body, err
 }
 
-// encodeJSON encodes a value of the JavaScript interpreter as JSON without running JavaScript.
+// encodeJSON encodes a JavaScript value as JSON in Go, so that no code of the expression runs.
 func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	room := MaxMutated
 	plain, err := s.copyFromJavaScript(v, 0, &room)
@@ -294,8 +295,8 @@ func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// copyFromJavaScript copies a value from the JavaScript interpreter to Go, with the rules of JSON.stringify. It does not call the
-// script's toJSON. room is the approximate number of bytes that the output may still have.
+// copyFromJavaScript copies a JavaScript value to a Go value, converted by the rules of JSON.stringify. It does
+// not call the script's toJSON. room is the approximate number of bytes that the output may still have.
 func (s *sandbox) copyFromJavaScript(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxEventDepth {
 		return nil, model.Errorf(model.Invalid, "the value has more than %d levels of nesting, or contains itself", maxEventDepth)

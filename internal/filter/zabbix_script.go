@@ -39,9 +39,9 @@ func CompileScript(body string) (*Script, error) {
 	return &Script{p}, nil
 }
 
-// Run calls the function of a Zabbix script with a value, and returns its result. ok is false if it returns null.
-// Program.Run bounds it, and MaxMutated for the returned text; a run that takes too long is repeated once. Math.random
-// depends on now only, so that a run can be repeated.
+// Run calls a Zabbix preprocessing script with an item's value, and returns the new value. ok is false if it
+// returns null. Program.Run bounds it, and MaxMutated for the returned text; a run that takes too long is
+// repeated once. Math.random depends on now only, so that a run can be repeated.
 func (s *Script) Run(value string, now time.Time) (text string, ok bool, err error) {
 	take := func(_ *sandbox, result, _ goja.Value) error {
 		if _, object := result.(*goja.Object); object {
@@ -67,8 +67,9 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 	return text, ok, err
 }
 
-// addZabbixFunctions adds the functions that Zabbix provides to its JavaScript scripts, without side effects. These are btoa,
-// atob, md5, sha256 and Zabbix.log or Zabbix.Log, which do nothing. It returns the object Zabbix.
+// addZabbixFunctions adds the functions without side effects that Zabbix offers to JavaScript preprocessing
+// scripts. These are btoa, atob, md5, sha256 and Zabbix.log or Zabbix.Log, which do nothing. It returns the
+// object Zabbix.
 func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 	for name, f := range map[string]func(string) (string, error){
 		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },
@@ -96,7 +97,7 @@ func (s *sandbox) addZabbixFunctions(global *goja.Object) *goja.Object {
 	return zabbix
 }
 
-// random returns the next pseudo-random number from 0 to 1 (splitmix64).
+// random returns the next repeatable pseudo-random number from 0 to 1, for Math.random in scripts.
 func (s *sandbox) random() float64 {
 	s.seed += 0x9e3779b97f4a7c15
 	x := s.seed

@@ -28,8 +28,9 @@ const (
 	closeTimeout = time.Second
 )
 
-// connPool has the parallel connections to one handler that receives every result. They belong to the handler's
-// follower, the reader of the journal. Only its follower uses it, except for interruptWrite.
+// connPool has the parallel TCP connections to one stream handler, which receives every check result. They
+// belong to the handler's follower, the reader of the journal. Only its follower uses it, except for
+// interruptWrite.
 type connPool struct {
 	spec         *model.Stream
 	timeout      time.Duration // of a write of at most sendBuffer bytes
@@ -39,7 +40,8 @@ type connPool struct {
 	writingConn  atomic.Pointer[net.Conn]
 }
 
-// pooledConn is one connection of a pool with its unwritten lines. All lines of one event use the same connection.
+// pooledConn is one connection of a handler's connection pool, with the lines that are not written yet. All
+// lines of one event use the same connection.
 type pooledConn struct {
 	conn       net.Conn      // nil: none is open
 	peerClosed chan struct{} // closed when the peer has closed the connection
@@ -57,13 +59,13 @@ func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool
 	return &connPool{spec: spec, timeout: timeout, dial: dial, conns: make([]pooledConn, min(count, model.MaxStreamConnections))}
 }
 
-// connOf returns the connection for all lines of one event, always the same connection.
+// connOf returns the pool's connection for all lines of one event, so that the lines keep their order.
 func (p *connPool) connOf(node model.NodeID, check model.CheckID) *pooledConn {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
 	return &p.conns[(h>>33)%uint64(len(p.conns))]
 }
 
-// addLine adds the line of a result to the buffer of one of the pool's connections.
+// addLine adds the JSON line of a check result to the buffer of the connection for its event.
 func (p *connPool) addLine(l *pooledConn, r *streamedResult) {
 	before := len(l.buf)
 	l.buf = appendLine(l.buf, r)
@@ -71,9 +73,9 @@ func (p *connPool) addLine(l *pooledConn, r *streamedResult) {
 	p.waitingBytes += len(l.buf) - before
 }
 
-// flushConns writes the buffered lines of the connections, and returns the number of written lines. With broken, it
-// writes only to reopened connections, else only to all others. After an error the connection is broken, or could not
-// be opened and keeps its lines.
+// flushConns writes the buffered lines of the pool's connections, and returns the number of written lines. With
+// broken, it writes only to reopened connections, else only to all others. After an error the connection is
+// broken, or could not be opened and keeps its lines.
 func (p *connPool) flushConns(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waitingBytes == 0 {
 		return 0, nil
@@ -173,8 +175,8 @@ func (p *connPool) clearConn(l *pooledConn) {
 	}
 }
 
-// findBroken finds connections that the receiver has closed, and marks the connections as broken. It reports whether
-// any connection is broken.
+// findBroken marks the connections that the receiver has closed as broken, and reports whether any is broken.
+// It reports whether any connection is broken.
 func (p *connPool) findBroken() (broken bool) {
 	for i := range p.conns {
 		l := &p.conns[i]
@@ -209,14 +211,14 @@ func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// markIntact marks all connections as unbroken, after the lines of reopened connections were sent again.
+// markIntact marks all connections of the pool as intact, after the lost lines were sent again.
 func (p *connPool) markIntact() {
 	for i := range p.conns {
 		p.conns[i].broken = false
 	}
 }
 
-// countOpen returns the number of open connections.
+// countOpen returns the number of open connections of the pool.
 func (p *connPool) countOpen() (n int) {
 	for i := range p.conns {
 		if p.conns[i].conn != nil {
@@ -233,7 +235,7 @@ func (p *connPool) dropLines() {
 	}
 }
 
-// close closes all connections, and reports whether the receivers had read all lines.
+// close closes all connections of the pool, and reports whether the receiver had read all lines.
 func (p *connPool) close() (read bool) {
 	read = true
 	for i := range p.conns {

@@ -28,7 +28,7 @@ const (
 	cursorFile    = "cursors"
 )
 
-// cursor is the saved journal position up to which a handler has received all results.
+// cursor is the saved journal position up to which one stream handler has received all check results.
 type cursor struct {
 	Namespace, Name string // of the handler
 	Address         string // address of the handler; a handler with another address does not use this cursor
@@ -39,8 +39,8 @@ type cursor struct {
 // errDamagedCursors reports that the file of cursors has other bytes than were written.
 var errDamagedCursors = errors.New("file of cursors is damaged")
 
-// loadCursors reads the file of cursors, the handlers' saved journal positions, in a folder. A missing file is no
-// error: there are no cursors then.
+// loadCursors reads the file with the journal positions up to which handlers have received all results. A
+// missing file is no error: there are no cursors then.
 func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	path := filepath.Join(dir, cursorFile)
 	data, err := disk.ReadFile(fsys, path)

@@ -2,7 +2,7 @@
 // a data lake.
 //
 // The journal is the queue. A Follower reads it from its own cursor, encodes each result as one
-// line of JSON (json_line.go), and writes the lines to a pool of TCP connections, all lines of one
+// line of JSON (encode_json_lines.go), and writes the lines to a pool of TCP connections, all lines of one
 // event to the same connection. Nothing waits for a follower: if its peer hangs or is away, the
 // follower lags, and continues from its cursor. The cursor moves to a position when connections
 // took all lines up to it Settle ago. So lines written since then come again after a broken
@@ -16,6 +16,6 @@
 // guards the list, Follower.mu the state that State returns. Neither is held during a read or
 // write.
 //
-// Start reading at result_stream_set.go, then result_stream.go (the loop), result_reader.go (the journal), json_line.go
+// Start reading at reconcile_result_streams.go, then stream_results_to_handler.go (the loop), journal_result_reader.go (the journal), encode_json_lines.go
 // (the bytes), connection_pool.go (the connections), cursor_file.go (the file of cursors).
 package follow

@@ -26,8 +26,9 @@ import (
 
 const firstTestDefinition model.DefinitionID = 100
 
-// testDirectory is a test Directory with many nodes. Nodes 10, 20, … are in namespace other, and all others in
-// default. Definition 100+n belongs to check 100+n, whose name is c0, c1, ….
+// testDirectory replaces the server's directory in tests, with many nodes and the handlers that a test
+// declares. Nodes 10, 20, … are in namespace other, and all others in default. Definition 100+n belongs to
+// check 100+n, whose name is c0, c1, ….
 type testDirectory struct {
 	mu       sync.Mutex
 	revision int64
@@ -35,7 +36,7 @@ type testDirectory struct {
 	shadow   map[string]bool
 }
 
-// NodeName returns the name of a node. Every tenth node is in namespace other.
+// NodeName returns the name of a test node by its id. Every tenth node is in namespace other.
 func (d *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	switch {
 	case id == model.ServerNode:
@@ -53,24 +54,25 @@ func (d *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"os": "linux"}
 }
 
-// NodeFacts returns no facts.
+// NodeFacts returns no facts for any test node.
 func (d *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups returns no groups.
+// NodeGroups returns no groups for any test node.
 func (d *testDirectory) NodeGroups(model.NodeID) []string { return nil }
 
-// SourceGroups returns no groups.
+// SourceGroups returns no groups for any check of the test.
 func (d *testDirectory) SourceGroups(model.Source) []string { return nil }
 
-// SourceName returns the name of a check.
+// SourceName returns the name of a test check by its id.
 func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestDefinition)), true
 }
 
-// Revision returns the revision of the declared resources. Each call of change increases the revision.
+// Revision returns the revision of the test's declared resources, which grows with each change. Each call of
+// change increases the revision.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
-// CheckDefinition returns a check definition with one result per minute for any id
+// CheckDefinition returns, for any id, the definition of a test check with one result per minute.
 func (d *testDirectory) CheckDefinition(id model.DefinitionID, _ string) *model.CheckDefinition {
 	if c := model.BuiltinDefinitionOf(id); c != nil {
 		return c
@@ -85,14 +87,14 @@ func (d *testDirectory) Shadow(namespace string) bool {
 	return d.shadow[namespace]
 }
 
-// StreamHandlers returns the test's handlers that receive every result.
+// StreamHandlers returns the handlers that the test has declared to receive every check result.
 func (d *testDirectory) StreamHandlers() map[route.Name]*model.HandlerSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.streams)
 }
 
-// change calls fn under the lock, and increases the revision of the declared resources.
+// change changes the test's declarations by calling fn under the lock, and increases the revision.
 func (d *testDirectory) change(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +102,8 @@ func (d *testDirectory) change(fn func()) {
 	d.revision++
 }
 
-// testServer has an in-memory journal, its event state, and the readers under test. A reader (follower) sends every
-// result to one handler.
+// testServer replaces a server in tests, with a journal in memory, event states and readers of results. A
+// reader (follower) sends every result to one handler.
 type testServer struct {
 	t         testing.TB
 	fs        disk.FS
@@ -141,8 +143,8 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start starts the readers that send results to handlers, as the server does. It sets the field stop to a function
-// that ends the followers and waits for their goroutines.
+// start starts the readers that send check results from the journal to handlers, as the server does. It sets
+// the field stop to a function that ends the followers and waits for their goroutines.
 func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
@@ -152,15 +154,15 @@ func (r *testServer) start() {
 	r.set, r.stop = set, func() { end(); <-done; r.stop = nil }
 }
 
-// addHandler declares a handler that sends every result to an address.
+// addHandler declares a test handler that sends every check result to an address.
 func (r *testServer) addHandler(address string, connections int) *model.HandlerSpec {
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: address, Connections: connections, Results: model.AllResults, From: "oldest"}}
 	r.directory.change(func() { r.directory.streams[handlerName("lake")] = spec })
 	return spec
 }
 
-// appendResults appends `count` results of each check on nodes 1 to `nodes` to the journal. Then it waits until the
-// event state has applied the results.
+// appendResults appends `count` results of each check on each of `nodes` nodes to the journal. Then it waits
+// until the event state has applied the results.
 func (r *testServer) appendResults(nodes, checks, count int) {
 	r.t.Helper()
 	for range count {
@@ -199,8 +201,8 @@ type commitWaiter chan error
 // Committed tells the waiting test whether its append to the journal is durable.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// receivingPeer is the receiver of a handler's lines in a test. It listens at the handler's address, and reads and
-// counts the lines. It stores the lines that it receives.
+// receivingPeer is the test's receiver of the lines that a stream handler sends. It listens at the handler's
+// address, and reads and counts the lines. It stores the lines that it receives.
 type receivingPeer struct {
 	t             testing.TB
 	listener      net.Listener
@@ -216,16 +218,16 @@ type receivingPeer struct {
 	seen          map[string]bool
 }
 
-// newReceivingPeer starts a receiver of lines on a free loopback port.
+// newReceivingPeer starts a test receiver of lines on a free port of the loopback address.
 func newReceivingPeer(t testing.TB) *receivingPeer { return newReceivingPeerAt(t, "127.0.0.1:0") }
 
-// newReceivingPeerAt starts a receiver of lines at an address.
+// newReceivingPeerAt starts a test receiver of lines at a given address.
 func newReceivingPeerAt(t testing.TB, address string) *receivingPeer {
 	listener := testenv.Value(net.Listen("tcp", address))(t)
 	return newReceivingPeerOn(t, listener)
 }
 
-// newReceivingPeerOn starts a receiver of lines on a listener.
+// newReceivingPeerOn starts a test receiver of lines on an open listener.
 func newReceivingPeerOn(t testing.TB, listener net.Listener) *receivingPeer {
 	l := &receivingPeer{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, received: make(chan struct{}, 1), seen: map[string]bool{}, reads: make(chan struct{})}
 	var all sync.WaitGroup
@@ -248,7 +250,7 @@ func newReceivingPeerOn(t testing.TB, listener net.Listener) *receivingPeer {
 // address returns the address of the receiver.
 func (l *receivingPeer) address() string { return l.listener.Addr().String() }
 
-// readLines reads lines from a connection, and counts repeated and late lines.
+// readLines reads lines from a connection, and counts repeated lines and lines out of order.
 func (l *receivingPeer) readLines(conn net.Conn) {
 	defer conn.Close()
 	if l.hangs.Load() {
@@ -290,7 +292,7 @@ func (l *receivingPeer) countDistinctLines() int {
 	return len(l.seen)
 }
 
-// closeConnections closes all connections of the receiver.
+// closeConnections closes all open connections of the test receiver, as a broken network does.
 func (l *receivingPeer) closeConnections() {
 	if l.hangs.CompareAndSwap(true, false) {
 		close(l.reads)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout sets the longest time that sent bytes may stay unacknowledged. The socket option is TCP_USER_TIMEOUT
-// (RFC 5482).
+// setUserTimeout sets the longest time for the peer to acknowledge sent bytes, before a TCP connection breaks.
+// The socket option is TCP_USER_TIMEOUT (RFC 5482).
 func setUserTimeout(conn *net.TCPConn, d time.Duration) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -7,6 +7,6 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing on systems other than Linux. Their sockets have no limit of the time that sent bytes may
-// stay unacknowledged.
+// setUserTimeout does nothing, because only Linux lets a program limit the time without TCP acknowledgement.
+// Their sockets have no limit of the time that sent bytes may stay unacknowledged.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }

@@ -10,5 +10,5 @@
 // command left running when it ended.
 //
 // In: commands to start. Out: the same commands, started. A Guard has one lock and no
-// goroutine. Start reading at child_processes.go.
+// goroutine. Start reading at kill_orphan_processes.go.
 package guard

@@ -59,8 +59,9 @@ func (o *Sender) ResendProblems(ctx context.Context, spec *model.HandlerSpec, no
 	return redactError(err, m.hider)
 }
 
-// newAlert converts a notification to an alert of Alertmanager. It has the labels of the opening, because labels
-// identify an alert, even if the node has other labels now.
+// newAlert converts a notification to an alert in Alertmanager's form, with the labels from the problem's
+// opening. It has the labels of the opening, because labels identify an alert, even if the node has other
+// labels now.
 func (o *Sender) newAlert(a *model.Alertmanager, n, opened *Notification, w *messageText) alert {
 	out := alert{
 		Labels: map[string]string{}, StartsAt: n.Opened.UTC(), EndsAt: o.opts.Now().UTC().Add(alertKept).Truncate(time.Second), GeneratorURL: w.link,

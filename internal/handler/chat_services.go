@@ -19,8 +19,7 @@ const (
 	slackText    = 4000 // recommended for the text of a message
 )
 
-// newSlackRequest returns the request for an incoming webhook of Slack, with blocks in a coloured attachment
-// (api.slack.com/messaging/webhooks).
+// newSlackRequest returns the HTTP request that posts a message to an incoming webhook of Slack.
 func newSlackRequest(s *model.Slack, m *Message, w *messageText) *request {
 	block := func(kind, format, text string) jsonObject {
 		return jsonObject{{"type", kind}, {"text", jsonObject{{"type", format}, {"text", text}}}}
@@ -57,7 +56,7 @@ func fencedText(s string, n int) string {
 // teamsMessage is the largest body of a request; Teams refuses more than about 28 KB.
 const teamsMessage = 25_000
 
-// newTeamsRequest returns the request with an Adaptive Card for a Teams workflow.
+// newTeamsRequest returns the HTTP request that posts a message as an Adaptive Card to Microsoft Teams.
 func newTeamsRequest(t *model.MSTeams, m *Message, w *messageText) *request {
 	output, facts := w.output, w.facts
 	card := encodeJSON(teamsCard(w, facts, output))
@@ -114,8 +113,7 @@ func teamsRefusal(answer string) error {
 // mattermostText is the longest text of an attachment; a post has at most 16,383 characters.
 const mattermostText = 7600
 
-// newMattermostRequest returns the request for an incoming webhook of Mattermost
-// (developers.mattermost.com/integrate/webhooks/incoming).
+// newMattermostRequest returns the HTTP request that posts a message to an incoming webhook of Mattermost.
 func newMattermostRequest(s *model.Mattermost, m *Message, w *messageText) *request {
 	var parts []string
 	for _, text := range w.fixedWidthTexts() {
@@ -146,7 +144,7 @@ const (
 	ntfyRequest = 8000 // largest JSON body, which may take twice the bytes of its message
 )
 
-// newNtfyRequest returns the request that publishes a message on ntfy (docs.ntfy.sh/publish).
+// newNtfyRequest returns the HTTP request that publishes a message on an ntfy server.
 func newNtfyRequest(t *model.Ntfy, m *Message, w *messageText) *request {
 	tag := map[colorClass]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.color]
 	message := func(text string) []byte {
@@ -170,8 +168,8 @@ func ntfyPriority(n *Notification, w *messageText) int {
 	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})
 }
 
-// authorization returns the HTTP header Authorization for a bearer token, or for user and password. It is nil if all
-// are empty.
+// authorization returns the value of the HTTP header Authorization for a bearer token, or for user and
+// password. It is nil if all are empty.
 func authorization(username, password, token string) [][2]string {
 	switch {
 	case token != "":

@@ -65,13 +65,13 @@ func (o *Sender) sendMessageAsMail(ctx context.Context, e *model.Email, m *Messa
 	return receipt, nil
 }
 
-// refusesRecipients reports whether the mail server refused recipients, according to the mail client's error.
+// refusesRecipients reports whether a mail client's error means that the mail server refused recipients.
 func refusesRecipients(err error) bool {
 	var refused *gomail.SendError
 	return errors.As(err, &refused) && refused.Reason == gomail.ErrSMTPRcptTo
 }
 
-// sendMail sends a mail to all recipients that do not have the mail yet.
+// sendMail sends a mail to all its recipients, except recipients that received the mail in an earlier attempt.
 func (o *Sender) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	msg, err := o.composeMail(e, m, w)
 	if err != nil {
@@ -107,8 +107,8 @@ func isPermanent(err error) bool {
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// mailConns records the opened connections of a mail client, so that none stays open. The client leaves them open
-// after a failed login.
+// mailConns records the network connections of a mail client, so that all are closed even after errors. The
+// client leaves them open after a failed login.
 type mailConns struct {
 	dialer *net.Dialer
 	tls    *tls.Config // of connections that begin with TLS; nil: they begin without
@@ -258,8 +258,8 @@ func cleanMessageID(s string) string {
 	}, s)
 }
 
-// mailProgress has the outcome of a mail for each recipient. Another attempt then sends the mail only to recipients
-// that did not get it.
+// mailProgress says which recipients of one mail have received or permanently refused the mail so far. Another
+// attempt then sends the mail only to recipients that did not get it.
 type mailProgress struct {
 	sent    string
 	answers []string
@@ -278,9 +278,9 @@ func (m *mailProgress) refused(all []string) (list []error) {
 	return list
 }
 
-// mailRetries keeps the progress of each mail between attempts, so that no recipient gets a mail twice. The map's key
-// is the message key. After a restart, or with more than maxMails mails, progress is lost: then all recipients get the
-// mail again, with the same id, by which mail programs drop duplicates.
+// mailRetries remembers each mail's delivered recipients between attempts, so that no recipient gets a mail
+// twice. The map's key is the message key. After a restart, or with more than maxMails mails, progress is lost:
+// then all recipients get the mail again, with the same id, by which mail programs drop duplicates.
 type mailRetries struct {
 	mu sync.Mutex
 	by map[string]*mailProgress
@@ -288,7 +288,7 @@ type mailRetries struct {
 
 const maxMails = 1000
 
-// progressOf returns a mail's outcome for each recipient from earlier attempts, or nil without attempts.
+// progressOf returns which recipients got a mail in earlier attempts, or nil before the first attempt.
 func (m *mailRetries) progressOf(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()

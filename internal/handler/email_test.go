@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exim is a real mail server for tests, with STARTTLS on one port and TLS on another. It accepts mail from the user
-// muster.
+// exim is a real Exim mail server for tests, with STARTTLS on one port and TLS on another. It accepts mail from
+// the user muster.
 type exim struct {
 	starttls, tls string // addresses
 	ca, dir       string
@@ -168,8 +168,9 @@ func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	return list
 }
 
-// TestMailServerAcceptsOrRefuses sends mails to a real mail server, and expects only permanent refusals to be final.
-// The connections use STARTTLS and TLS. A permanent refusal is final, a temporary one is tried again.
+// TestMailServerAcceptsOrRefuses sends mails to a real mail server, and expects new attempts after all but
+// permanent refusals. The connections use STARTTLS and TLS. A permanent refusal is final, a temporary one is
+// tried again.
 func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	e := startExim(t)
 	out := newTestSender(t, Options{})

@@ -30,9 +30,9 @@ const (
 	Beat         = "beat"         // for the watchdog, which waits for the text in Output; no handler gets it
 )
 
-// Notification is the JSON input of handlers, for a command or a POST. A command gets it on standard input. It has
-// more than 25 fields because programs read them in one flat JSON object, whose names are documented
-// (docs/notifications.md).
+// Notification is the JSON object that tells a handler about problems, on standard input or by POST. A command
+// gets it on standard input. It has more than 25 fields because programs read them in one flat JSON object,
+// whose names are documented (docs/notifications.md).
 type Notification struct {
 	Version int               `json:"version"`
 	Kind    string            `json:"kind"`    // opened | closed | …
@@ -75,7 +75,7 @@ type Notification struct {
 	Mutator  string          `json:"mutator,omitempty"`
 }
 
-// Source is the JSON form of a problem's source, a check or trigger, with its name.
+// Source is the JSON form of the check or trigger that has a problem, with its name.
 type Source struct {
 	model.Source
 	Name string `json:"name"`
@@ -89,8 +89,8 @@ func (n *Notification) SetSource(s model.Source, name string) {
 	}
 }
 
-// Subject returns the name of the problem's check or trigger as people see the name. It is "disk" for a check and
-// "linux:load is high" for a trigger.
+// Subject returns the name of the problem's check or trigger in the form shown to people. It is "disk" for a
+// check and "linux:load is high" for a trigger.
 func (n *Notification) Subject() string { return n.Source.CommandName(n.Source.Name) }
 
 // SubjectWithTitle returns the name of the problem's check or trigger, followed by its display name. An example is
@@ -156,8 +156,8 @@ type messageText struct {
 	color    colorClass
 }
 
-// colorClass says how good or bad a message is, to choose its colour and symbol. The classes are good, mild, bad,
-// unclear and plain.
+// colorClass classes a message as good, mild, bad, unclear or plain, to choose its colour and symbol. The
+// classes are good, mild, bad, unclear and plain.
 type colorClass int
 
 const (
@@ -234,7 +234,7 @@ func (n *Notification) runbooks() (links []string) {
 	return links
 }
 
-// addProblemFacts calls fact for each line of details about the problem, such as node, status and severity.
+// addProblemFacts calls fact with the name and value of each detail of the problem, such as its node.
 func (n *Notification) addProblemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
 	fact(n.Source.Kind.String(), "%s", n.SubjectWithTitle())
@@ -259,7 +259,7 @@ func (n *Notification) addProblemFacts(fact func(name, format string, args ...an
 	fact("since", "%s", formatTime(n.Opened))
 }
 
-// commands returns the muster commands to show in the message, such as the one that acknowledges the problem.
+// commands returns the muster commands that help the reader of the message, such as the command to acknowledge.
 func (n *Notification) commands() []string {
 	flag := ""
 	if n.Space != model.DefaultNamespaceName {
@@ -272,7 +272,7 @@ func (n *Notification) commands() []string {
 	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
 }
 
-// summary returns the message in one line, with a person's note on an acknowledgement.
+// summary returns one line about the message, with the note of the person who acknowledged.
 func (n *Notification) summary() string {
 	if n.Note == "" || n.Kind != Acknowledged && n.Kind != Summary {
 		return n.title()
@@ -362,7 +362,8 @@ func (w *messageText) plainText() string {
 	return b.String()
 }
 
-// firstLines returns the first lines of an output without performance data, and the number of omitted lines.
+// firstLines returns the first lines of a check's output without performance data, and the number of omitted
+// lines.
 func firstLines(output string) string {
 	lines := strings.Split(strings.TrimSpace(body.Clean(output)), "\n")
 	for i, line := range lines {
@@ -407,7 +408,8 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// problemLink fills in a link to a problem's web page, with the fields of the notification.
+// problemLink returns the address of a problem's web page, made from the configured pattern and the
+// notification.
 func problemLink(address string, n *Notification) string {
 	if address == "" || n.Problem == "" {
 		return ""
@@ -416,9 +418,9 @@ func problemLink(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// boundedFacts returns the details of a problem as a map, cut to a service's limits. A value has at most each bytes,
-// and all facts together at most all bytes. It leaves out facts from the end, where the labels are, and adds their
-// number.
+// boundedFacts returns the details of a problem as a map of limited size, for a service with limits. A value
+// has at most each bytes, and all facts together at most all bytes. It leaves out facts from the end, where the
+// labels are, and adds their number.
 func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}
@@ -434,5 +436,5 @@ func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	return out
 }
 
-// truncateID cuts an id to n bytes, because a service limits the length of ids.
+// truncateID cuts an incident id to n bytes, because a service limits the length of ids.
 func truncateID(id string, n int) string { return id[:min(len(id), n)] }

@@ -24,7 +24,7 @@ type Redactor struct {
 	pending []byte   // the end of the input so far: it may be the beginning of a word
 }
 
-// New returns a Hider of the given secrets, or nil without secrets.
+// New returns a Redactor that hides the given secrets in texts, or nil without secrets.
 func New(secrets []string) *Redactor {
 	if len(secrets) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func secretEncodings(secret string) []string {
 	return list
 }
 
-// NewText returns a Hider for a new text with the same secrets. A nil Hider returns nil.
+// NewText returns a Redactor with the same secrets for another text. A nil Hider returns nil.
 func (h *Redactor) NewText() *Redactor {
 	if h == nil {
 		return nil
@@ -89,8 +89,8 @@ func (h *Redactor) Redact(text []byte) []byte {
 	return h.NewText().RedactNext(text, true)
 }
 
-// BufferedLength returns how many bytes at the text's end are buffered as the possible beginning of a secret.
-// These bytes wait, because a secret may begin in them.
+// BufferedLength returns how many last bytes of the text are held back as a possible secret beginning. These
+// bytes wait, because a secret may begin in them.
 func (h *Redactor) BufferedLength() int { return len(h.pending) }
 
 // RedactNext takes the next piece of the text, and returns the redacted text that is ready. Bytes in which a secret may
@@ -120,8 +120,8 @@ func (h *Redactor) RedactNext(p []byte, last bool) []byte {
 	return shown
 }
 
-// partialMatch returns the offset at the text's end where an incomplete secret may begin. Without such a beginning it
-// returns the length of the text.
+// partialMatch returns the offset from which a text's last bytes may be the beginning of a secret. Without such
+// a beginning it returns the length of the text.
 func (h *Redactor) partialMatch(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)
@@ -136,8 +136,8 @@ func (h *Redactor) partialMatch(text []byte) int {
 	return len(text)
 }
 
-// findSecret returns the start and end of the first secret in text[at:before]. Of secrets at the same offset it
-// returns the longest. from is -1 if there is none.
+// findSecret returns the start and end of the first secret that begins between two offsets in a text. Of
+// secrets at the same offset it returns the longest. from is -1 if there is none.
 func (h *Redactor) findSecret(text []byte, at, before int) (from, to int) {
 	from = -1
 	for _, word := range h.words {

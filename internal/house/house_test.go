@@ -292,7 +292,7 @@ func TestBufferedChannelsAreRegisteredQueues(t *testing.T) {
 				return true
 			}
 			if size, ok := call.Args[1].(*ast.BasicLit); !ok || size.Value != "1" && size.Value != "2" {
-				t.Errorf("%s: a buffered channel: take a queue.Queue or queue.Slots, and list it in internal/queue/queue_kinds.go", f.path)
+				t.Errorf("%s: a buffered channel: take a queue.Queue or queue.Slots, and list it in internal/queue/queue_kinds_and_settings.go", f.path)
 			}
 			return true
 		})

@@ -27,13 +27,13 @@ type AgentReport struct {
 	Entity json.RawMessage
 }
 
-// recordedReport returns the agent's last report from the specification of its node
+// recordedReport returns the last agent report that the spec of a stored Node resource contains.
 func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity}
 }
 
-// writeTo copies the agent's report into the specification of its node. An empty list of keepalive receivers is
-// left out.
+// writeTo copies the agent's report (facts, labels, groups and others) into the spec of its Node resource. An
+// empty list of keepalive receivers is left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity = s.Facts, s.Labels, s.Groups, s.KeepaliveReceivers, s.Entity
 	if s.KeepaliveReceivers.Empty() {
@@ -41,7 +41,8 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withStoredParts replaces rejected parts of an agent's report by the stored parts. A rejected part is a nil field.
+// withStoredParts replaces the rejected fields of an agent's report, such as labels, by the previously stored
+// values. A rejected part is a nil field.
 func (s AgentReport) withStoredParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
@@ -235,8 +236,8 @@ const (
 	reportUnit     = 2 << 10 // bytes
 )
 
-// changeCost returns the cost of a changed report, for the rate limit of changes per node. The cost is 1, or more for
-// a large report.
+// changeCost returns how much of a node's rate limit a changed report uses, depending on its size. The cost is
+// 1, or more for a large report.
 func (s AgentReport) changeCost() float64 {
 	size := 0
 	for _, m := range []map[string]string{s.Facts, s.Labels} {
@@ -264,8 +265,9 @@ func (p reportBudget) usedAt(refilled time.Time) reportBudget {
 // maxReportBatch bounds the nodes whose reports one transaction writes.
 const maxReportBatch = 2000
 
-// pendingBatch returns the agents' reports and new machine keys for the next transaction. Both are keyed by node uid.
-// A newer report of a node replaces an older pending one, so that nothing outdated is written.
+// pendingBatch returns the agents' reports and the machine keys to write to the database in the next
+// transaction. Both are keyed by node uid. A newer report of a node replaces an older pending one, so that
+// nothing outdated is written.
 func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()

@@ -29,7 +29,7 @@ type ApplyOptions struct {
 	Redact bool
 }
 
-// prunes reports whether the apply deletes undeclared resources in a namespace (option --prune)
+// prunes reports whether option --prune lets the apply delete undeclared resources in the namespace of a key.
 func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
@@ -289,7 +289,7 @@ func (a *pendingApply) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepReportedFields copies the fields that only the machine and its agent may set into a declared node.
+// keepReportedFields copies fields that only machine and agent set, such as facts, into a declared node.
 // Operators cannot change these parts, so they come from the stored node. Grants that the file leaves out stay.
 // It returns the node before the apply.
 func (r *repository) keepReportedFields(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
@@ -410,7 +410,7 @@ func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
 	return out, nil
 }
 
-// unchangedRow returns the database row of a resource that the apply leaves unchanged
+// unchangedRow returns the stored database row of a resource that the apply leaves unchanged.
 func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	if a.proposal == nil {
 		return a.repo.opts.Store.Get(ctx, key)

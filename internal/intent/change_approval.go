@@ -210,7 +210,8 @@ func (r *repository) checkApproval(ctx context.Context, by Actor, writes []Write
 	return nil, refusal.WithHint("%s requested it; another administrator repeats the same command until %s: muster rollout requests", request.User, request.ExpiresAt().Format("2006-01-02 15:04 MST"))
 }
 
-// changeCommand returns the command that makes a change. The server does not know the files of muster apply.
+// changeCommand returns the muster command, such as muster node rename, with which a person would make a
+// change. The server does not know the files of muster apply.
 func changeCommand(writes []Write) string {
 	var deleted, retired, namespaces []string
 	for _, w := range writes {
@@ -266,7 +267,8 @@ func namespacesOf(writes []Write) (list []string) {
 	return slices.Compact(list)
 }
 
-// filterNodes returns the nodes of a list that belong to some namespaces. The author of a change may not see other nodes.
+// filterNodes returns the nodes of a list that belong to any of the given namespaces. The author of a change
+// may not see other nodes.
 func filterNodes(namespaces, nodes []string) (names []string) {
 	for _, name := range nodes {
 		namespace, _, found := strings.Cut(name, "/")

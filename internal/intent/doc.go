@@ -5,7 +5,7 @@
 // promises on SQLite and PostgreSQL. Service (intent_service.go) consists of Resources, Nodes, Enrolment, Tombstones,
 // AgentReports, Namespaces, Runs and Retention. All of them use one repository, which commits rows and then updates the
 // indexes in memory. Sessions read these indexes and not the store. Start reading at Service; apply_resources.go shows
-// one apply from top to bottom, and proposed_resources.go shows all resources as that apply would leave them.
+// one apply from top to bottom, and check_resource_references.go shows all resources as that apply would leave them.
 //
 // Goroutines: WriteReports, ForgetAbsentNodes and EnforceRetention, each until its context ends. Locks: see repository.
 package intent

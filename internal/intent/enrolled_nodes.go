@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Nodes finds enrolled nodes in memory. It also removes ephemeral nodes, such as cloud machines, after a long absence.
+// Nodes looks up enrolled nodes in the server's memory, without database queries. It also removes ephemeral
+// nodes, such as cloud machines, after a long absence.
 type Nodes struct{ *repository }
 
 // lookupUID returns an enrolled node by its uid.
@@ -124,7 +125,8 @@ func (n NodeInfo) KeepaliveDiffers(o NodeInfo) bool {
 	return n.Interval != o.Interval || n.Timeout != o.Timeout || n.Warning != o.Warning || n.Every != o.Every
 }
 
-// nodeIndex finds enrolled nodes in memory, without SQL. After a restart all agents connect within seconds.
+// nodeIndex is the in-memory index of enrolled nodes by uid, name and machine key. After a restart all agents
+// connect within seconds.
 type nodeIndex struct {
 	enrolling sync.Mutex // held while joining machines are written
 
@@ -272,8 +274,9 @@ func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, 
 	return was, known, twin, sharer
 }
 
-// claimKey reserves a machine's key for the time of its enrolment, until releaseKeys. taken is true where a node or
-// another claim has the key; member is that node. The caller holds enrolling.
+// claimKey reserves a machine's key during its enrolment, so that no other enrolment uses the key until
+// releaseKeys. taken is true where a node or another claim has the key; member is that node. The caller holds
+// enrolling.
 func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -299,8 +302,8 @@ func (x *nodeIndex) releaseKeys() {
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes. It deletes nodes that are no longer ephemeral from the map away, which
-// has the absence of each node by uid.
+// ephemeralNodes returns the nodes that the server may remove after a long absence (lifecycle ephemeral). It
+// deletes nodes that are no longer ephemeral from the map away, which has the absence of each node by uid.
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -316,8 +319,8 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 	return list
 }
 
-// recordDeclaredUID checks the uid that a file declares for a node, and records the uid in the apply. The
-// machine with this uid belongs to the node.
+// recordDeclaredUID checks the uid that a file declares for a node, and adds the uid to the apply. The machine
+// with this uid belongs to the node.
 func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
@@ -333,7 +336,8 @@ func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	return nil
 }
 
-// checkUID refuses a node with the uid of another node or of a removed machine. So an old file cannot undo a removal.
+// checkUID returns an error if a node's uid already belongs to another node or a removed machine. So an old
+// file cannot undo a removal.
 func (r *repository) checkUID(key Key, uid string) error {
 	id, err := uuid.Parse(uid)
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *Enrolment) RefuseKey(key string) error {
 	return nil
 }
 
-// UnknownNode reports whether no node, neither enrolled nor removed, has the given uid
+// UnknownNode reports whether neither an enrolled node nor a removed node has the given uid.
 func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 	_, exists := s.nodes.lookupUID(node)
 	_, removed := s.tombstones.lookupRow(node.String())
@@ -128,8 +128,8 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	return pki.Member{}, model.Errorf(model.Conflict, "no free name: 1,000 nodes already have names that begin with %s", base).WithHint("choose a name: start the agent with --name NAME")
 }
 
-// joinWrites returns the database writes by which a machine joins as a node. They create the node, delete its
-// tombstone, and count one use of the join token.
+// joinWrites returns the database writes that create or change the node of a joining machine. They create the
+// node, delete its tombstone, and count one use of the join token.
 func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
 	used, err := JoinTokens{s.opts.Store}.tokenUseWrites(j.ctx, j.token)
 	if err != nil {
@@ -305,8 +305,8 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	return node, true, nil
 }
 
-// replacedTombstoneRetention returns for how long the tombstone of a replaced machine must be kept. It ends when the
-// machine's certificate can no longer be used or renewed.
+// replacedTombstoneRetention returns how long to keep a replaced machine's tombstone, until its certificate can
+// no longer be renewed. It ends when the machine's certificate can no longer be used or renewed.
 func (s *Enrolment) replacedTombstoneRetention() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }

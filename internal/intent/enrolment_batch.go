@@ -29,7 +29,8 @@ type joinRequest struct {
 	err    error
 }
 
-// setOutcome stores the outcome of a machine's join request. It is the node or an error.
+// setOutcome stores in a machine's join request whether the request succeeded, with the node or the error. It
+// is the node or an error.
 func (j *joinRequest) setOutcome(member pki.Member, err error) {
 	j.done, j.member, j.err = true, member, err
 }
@@ -132,7 +133,8 @@ func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	}
 }
 
-// addToBatch adds a join request to a batch. It does so only for a new node with an unused name.
+// addToBatch adds a join request to the batch if the machine needs a new node with unused name. It does so only
+// for a new node with an unused name.
 func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest) error {
 	if j.ctx.Err() != nil || j.token.Node != uuid.Nil || j.token.Replace {
 		return nil
@@ -248,9 +250,9 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// tokenUseWrites returns the database write that counts one use of a join token. It returns nil if the token is not
-// stored. The commit that creates the node contains them, so that no use is counted without a node. The caller holds
-// nodeIndex.enrolling.
+// tokenUseWrites returns the database write that increments a join token's count of uses. It returns nil if the
+// token is not stored. The commit that creates the node contains them, so that no use is counted without a
+// node. The caller holds nodeIndex.enrolling.
 func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {
 		return nil, nil

@@ -20,8 +20,8 @@ func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.D
 	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
 
-// IndexSizes returns the numbers of entries in the in-memory indexes, for tests. The indexes have nodes, keys,
-// ephemeral nodes and tombstones.
+// IndexSizes returns how many entries each in-memory index of the service has, for tests. The indexes have
+// nodes, keys, ephemeral nodes and tombstones.
 func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
@@ -35,7 +35,8 @@ func (s *Service) RefillReportBudgets() {
 	clear(s.nodes.paces)
 }
 
-// WaitingRequests returns the number of machines' join requests that wait for the running commit.
+// WaitingRequests returns the number of machines' join requests that wait for the running database commit to
+// end.
 func (s *Service) WaitingRequests() int {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()

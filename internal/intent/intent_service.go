@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Placement counts the nodes and the other resources that use a written resource. It counts the nodes to which the
-// resource applies, and the resources that use it.
+// Placement counts the nodes and the other resources that use the resource written by an apply. It counts the
+// nodes to which the resource applies, and the resources that use it.
 type Placement = kind.ResourceUsage
 
 // Impact is the predicted effect of a change on nodes, such as the number of affected nodes.
@@ -123,7 +123,7 @@ func NewService(o Options) *Service {
 // CommitSignal returns a channel that gets a value after each commit of declared resources.
 func (s *Service) CommitSignal() <-chan struct{} { return s.committed }
 
-// Store returns the store of database rows, which the planner reads
+// Store returns the database of declared resources, whose rows the planner reads.
 func (s *Service) Store() Store { return s.opts.Store }
 
 // repository writes declared resources to the store and updates the in-memory indexes. All parts of a Service share
@@ -165,8 +165,8 @@ func (r *repository) Load(ctx context.Context) error {
 	return nil
 }
 
-// createFirstResources creates the namespaces default and shared with their groups. They are missing in a new or
-// damaged store.
+// createFirstResources creates the namespaces default and shared, each with its built-in group "all". They are
+// missing in a new or damaged store.
 func (r *repository) createFirstResources(ctx context.Context) error {
 	var writes []Write
 	for _, seed := range []model.Resource{
@@ -196,8 +196,8 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 // serverActor returns the server as the audit's author of its own changes.
 func serverActor(why string) Actor { return Actor{User: "server", Address: "local", Message: why} }
 
-// rows returns an iterator over stored rows in the order of their keys. Each query reads q.Limit rows (0 means all at
-// once). After an error the iteration ends.
+// rows returns an iterator over stored database rows in the order of their keys. Each query reads q.Limit rows
+// (0 means all at once). After an error the iteration ends.
 func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for {
@@ -300,8 +300,8 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 	return nil
 }
 
-// reserveTargets reserves the node names in the targets of a resource that sends secrets. So no new machine can take
-// such a name.
+// reserveTargets reserves node names in targets that get secrets, so no machine can join under such a name. So
+// no new machine can take such a name.
 func (r *repository) reserveTargets(key Key, secrets bool, targets *model.Targets) {
 	var listed []string
 	if secrets && targets != nil {

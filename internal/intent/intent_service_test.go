@@ -249,8 +249,8 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	testenv.Value(w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}))(t)
 }
 
-// TestMissingNodesAreReported applies a resource that names a missing node, and expects a warning. The warning
-// suggests a similar name.
+// TestMissingNodesAreReported applies a resource that lists a node before the node exists, and expects a
+// warning. The warning suggests a similar name.
 func TestMissingNodesAreReported(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	on := func(namespace string, nodes ...string) model.Resource {

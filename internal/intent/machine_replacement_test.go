@@ -22,7 +22,8 @@ func (w *testService) join(t *testing.T, key, name string, token pki.JoinToken) 
 	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
 }
 
-// A rename or retirement by hand of an owner's node returns a warning. The owner's next apply reverts the change.
+// TestRenameAndRetireWarnOfTheOwner renames and retires by hand a node that an owner declares, and expects a
+// warning. The owner's next apply reverts the change.
 func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
@@ -139,8 +140,8 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine by its key, and expects no node name that trusted
-// groups reserve. A trusted group lists a reserved name.
+// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine by its key, and expects no name reserved for
+// nodes of trusted groups. A trusted group lists a reserved name.
 func TestMachineAcceptedByKeyGetsNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
@@ -228,8 +229,8 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	}
 }
 
-// TestReturningNodeKeepsItsUID restores a database without a joined machine, and expects the machine to get its former
-// id. The machine gets a new id if another node or a trusted name forbids the former one.
+// TestReturningNodeKeepsItsUID restores a database from before a machine joined, and expects the machine to get
+// its former uid. The machine gets a new id if another node or a trusted name forbids the former one.
 func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {

@@ -141,7 +141,8 @@ func (n nodeRenaming) renameInList(of string, refs []string) (out []string, chan
 	return out, changed
 }
 
-// mayMatchByCondition reports whether a resource has a condition that may select the renamed node by its name
+// mayMatchByCondition reports whether a resource has a CEL condition, which may select the renamed node by its
+// name.
 func (n nodeRenaming) mayMatchByCondition(r *model.Resource) bool {
 	if of := KeyOf(r).Namespace; of != n.namespace && of != model.SharedNamespaceName {
 		return false // the resource selects nodes of another namespace

@@ -32,7 +32,8 @@ const (
 	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
-// Tombstone records why a node was removed or a machine refused. The server tells the machine the reason.
+// Tombstone records why a node was removed or a machine refused, so that the machine cannot join again. The
+// server tells the machine the reason.
 type Tombstone struct {
 	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
@@ -85,8 +86,8 @@ func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// write returns the database write that stores the tombstone under a row name. A tombstone is the record of a removed
-// node or refused machine.
+// write returns the database write that stores the tombstone under the given name of its row. A tombstone is
+// the record of a removed node or refused machine.
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -144,7 +145,7 @@ func (x *tombstoneIndex) removeRow(name string) {
 // machine.
 func (t *Tombstone) isActive(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
-// lookupRow returns a tombstone by the name of its database row, unless the tombstone has expired
+// lookupRow returns an unexpired tombstone by the name under which the database stores the tombstone.
 func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -160,8 +161,8 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.isActive(x.now())
 }
 
-// deletionWrites returns the database write that deletes a tombstone by its row name. It returns nil if the row does
-// not exist.
+// deletionWrites returns the database write that deletes a tombstone, found by its name in the database. It
+// returns nil if the row does not exist.
 func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -222,8 +223,8 @@ func (s *Tombstones) BlockKey(ctx context.Context, by Actor, key string, t Tombs
 	return err
 }
 
-// TombstoneEntry is a tombstone with the name of its database row. A tombstone is the record of a removed node or
-// refused machine.
+// TombstoneEntry is a tombstone, together with the name under which the database stores the tombstone. A
+// tombstone is the record of a removed node or refused machine.
 type TombstoneEntry struct {
 	ID string
 	Tombstone
@@ -263,7 +264,7 @@ func newReservedNames() reservedNames {
 	return reservedNames{listed: map[Key][]Key{}, count: map[Key]int{}}
 }
 
-// nodeKeys returns the keys of the nodes in a resource's list of node names.
+// nodeKeys returns the database keys of the nodes that a resource lists by name.
 func nodeKeys(namespace string, refs []string) (names []Key) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
@@ -275,7 +276,8 @@ func nodeKeys(namespace string, refs []string) (names []Key) {
 	return names
 }
 
-// reserveNames replaces the list of node names that one group or check protects. nil releases all its names.
+// reserveNames replaces the node names that machines cannot take, because one group or check lists the names.
+// nil releases all its names.
 func (t *reservedNames) reserveNames(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

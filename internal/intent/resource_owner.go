@@ -28,7 +28,8 @@ func (a *pendingApply) setOwner(r *model.Resource) error {
 	return nil
 }
 
-// checkOwner records that an applied resource has another owner, and keeps or removes the present owner.
+// checkOwner compares a resource's owner with the owner of the apply, and returns warnings about a changed
+// owner.
 func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
@@ -124,8 +125,8 @@ func keyWithOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// refusalReason returns the first reason to refuse the apply. The reasons are resources of other owners, a reference to
-// a missing resource, and too many changed nodes.
+// refusalReason returns the first reason to refuse the apply, such as too many changed nodes. The reasons are
+// resources of other owners, a reference to a missing resource, and too many changed nodes.
 func (a *pendingApply) refusalReason(affected int) error {
 	reasons := slices.DeleteFunc([]error{a.foreignResourcesError(), a.dangling, a.checkAffected(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {

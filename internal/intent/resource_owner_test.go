@@ -293,7 +293,7 @@ func TestPreviewIsRepeatedAfterOtherCommits(t *testing.T) {
 	}
 }
 
-// previewImpact replaces the planner's preview, and returns the number of affected nodes that the test has set.
+// previewImpact replaces the planner's preview in a test, and returns the test's own number of affected nodes.
 // It calls w.between after an apply has read its rows and before it writes.
 func (w *testService) previewImpact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
 	w.previews++

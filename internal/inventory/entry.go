@@ -46,7 +46,7 @@ func New(s Section, fields ...string) Entry {
 	return Entry(strings.TrimRight(b.String(), "\x00"))
 }
 
-// printable removes control characters from a text, as a function for strings.Map.
+// printable returns -1 for a control character, so that strings.Map removes the character from a text.
 func printable(r rune) rune {
 	if isControl(r) {
 		return -1
@@ -86,7 +86,7 @@ func (e Entry) Section() Section { return Section(e[0]) }
 // Name returns the first field of an inventory entry, which is its name.
 func (e Entry) Name() string { return e.Field(0) }
 
-// Field returns the field of an entry at a given place, starting at 0. A missing field is empty.
+// Field returns the n-th field of an inventory entry, counted from 0. A missing field is empty.
 func (e Entry) Field(n int) string {
 	rest := string(e[1:])
 	for ; n > 0; n-- {
@@ -146,11 +146,11 @@ type Change struct {
 	Before, After Entry // empty: none
 }
 
-// Entry returns the entry that a change of the inventory added, or else the removed entry.
+// Entry returns the entry that an inventory change added, or the removed entry if none was added.
 func (c Change) Entry() Entry { return cmp.Or(c.After, c.Before) }
 
-// Pair combines an added and a removed entry of the same name into one change (a replacement). Two entries with the
-// same section and name become one replacement.
+// Pair combines an added and a removed inventory entry of the same name into one change (a replacement). Two
+// entries with the same section and name become one replacement.
 func Pair(added, removed []Entry) (list []Change) {
 	name := func(e Entry) string { first, _, _ := strings.Cut(string(e), "\x00"); return first }
 	used := make([]bool, len(removed))

@@ -40,19 +40,19 @@ type Value struct {
 	text string
 }
 
-// FromFloat returns a float value.
+// FromFloat converts a float to an item value of kind float.
 func FromFloat(f float64) Value { return Value{kind: FloatValue, bits: math.Float64bits(f)} }
 
-// FromUnsigned returns an unsigned value.
+// FromUnsigned converts an unsigned integer to an item value of kind unsigned.
 func FromUnsigned(n uint64) Value { return Value{kind: UnsignedValue, bits: n} }
 
-// FromText returns a text value.
+// FromText converts a text to an item value of kind text.
 func FromText(s string) Value { return Value{kind: TextValue, text: s} }
 
 // Kind says how the value is stored, as float, unsigned integer or text.
 func (v Value) Kind() Kind { return v.kind }
 
-// Float returns a number as a float, and NaN for a text. Integers over 2^53 are rounded.
+// Float returns a numeric item value as a float, and NaN for a text value. Integers over 2^53 are rounded.
 func (v Value) Float() float64 {
 	switch v.kind {
 	case FloatValue:
@@ -92,10 +92,10 @@ type Sample struct {
 // typeNames has the names of the types in resources, by Type.
 var typeNames = [...]string{"float", "unsigned", "text", "log", "boolean"}
 
-// String returns the name of the type in resources, such as float.
+// String returns the name of the item's value type, as written in resource files, such as float.
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType returns the type with the given name, such as float.
+// ParseType returns an item's value type by its name, such as float.
 func ParseType(name string) (Type, bool) {
 	i := slices.Index(typeNames[:], name)
 	return Type(max(i, 0)), i >= 0

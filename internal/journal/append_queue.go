@@ -42,7 +42,8 @@ func newBatchQueue(o *Options) batchQueue {
 	}
 }
 
-// appendEntries copies entries into a batch of the queue, and waits for space first. raw is the size of the entries.
+// appendEntries waits until the queue has space, then copies journal entries into a batch of the queue. raw is
+// the size of the entries.
 func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry) error {
 	q.mu.Lock()
 	if err := q.waitForSpaceLocked(ctx, int64(raw)); err != nil {
@@ -135,8 +136,8 @@ func (q *batchQueue) empty() bool {
 	return len(q.pending) == 0
 }
 
-// hasFullBatch reports whether the queue's first batch is full, that is, a second batch has begun. After a stall the
-// queue has many such batches.
+// hasFullBatch reports whether the queue's first batch is full, because the queue has begun a second batch.
+// After a stall the queue has many such batches.
 func (q *batchQueue) hasFullBatch() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -203,8 +204,8 @@ func (q *batchQueue) describeQueue() queue.Info {
 	}
 }
 
-// signalChannel wakes the reader of a channel, without waiting for the reader. It does nothing if the channel already
-// has a value.
+// signalChannel sends a value to a channel without blocking, to wake the goroutine that reads the channel. It
+// does nothing if the channel already has a value.
 func signalChannel(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -255,8 +256,9 @@ func (b *batch) addEntry(e *Entry) {
 	}
 }
 
-// removeStaleEntries removes entries with a relative time that became wrong during a pause of process or disk.
-// It returns their callbacks (Waiters). Such entries contain their age and were read before the stall.
+// removeStaleEntries removes entries whose age (time since a measurement) became wrong during a pause of
+// process or disk. It returns their callbacks (Waiters). Such entries contain their age and were read before
+// the stall.
 func (b *batch) removeStaleEntries(stall *time.Time) (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
 		if !e.aged || e.stall == stall {
@@ -322,8 +324,8 @@ func (g *partitionGrouper) groupEntries(b *batch, c *commit) {
 	}
 }
 
-// resizeBuffer returns a buffer of length n, either the given buffer or a larger new buffer. Its content is
-// undefined.
+// resizeBuffer returns a buffer of length n, which reuses the given buffer's memory if large enough. Its
+// content is undefined.
 func resizeBuffer(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

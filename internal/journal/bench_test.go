@@ -116,7 +116,8 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(b.N*8)/b.Elapsed().Seconds(), "results/s")
 }
 
-// BenchmarkReplay measures reading a log of results again after a restart. Each byte is verified and each entry read.
+// BenchmarkReplay measures how fast a log of check results can be read again after a restart. Each byte is
+// verified and each entry read.
 func BenchmarkReplay(b *testing.B) {
 	dir := b.TempDir()
 	l, err := journal.Open(dir, journal.Options{Tick: -1, Reserve: -1})

@@ -37,7 +37,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint has the number, CRC and times of the last commit, from which the next commit continues.
+// checkpoint has the number, CRC and times of the last journal commit, which the next commit's header
+// continues.
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -215,8 +216,8 @@ func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// replacedRange returns the first commit number that the commit replaces, and the CRC for the next commit. They
-// differ from number and crc only in a commit that Repair wrote in place of lost commits.
+// replacedRange returns the first commit number that a repair commit replaces, and the CRC for the next commit.
+// They differ from number and crc only in a commit that Repair wrote in place of lost commits.
 func (h *commitHeader) replacedRange(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil

@@ -27,10 +27,10 @@ func (s *steppingClock) Wall() int64 { s.wall += 1e9; return s.wall }
 // Mono advances the monotonic time by a second and returns the new time.
 func (s *steppingClock) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
 
-// ackChannel sends a value to the test for each committed entry (as a Waiter).
+// ackChannel is a journal Waiter that sends a value to the test for each committed entry.
 type ackChannel chan struct{}
 
-// Committed sends the error of an entry's commit to the test
+// Committed sends a value to the test's channel after an entry was committed or rejected.
 func (e ackChannel) Committed(uint64, Position, error) { e <- struct{}{} }
 
 // newGoldenLog creates the small log whose bytes are in testdata/golden.

@@ -12,20 +12,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Read calls fn with each commit after a position, oldest first. Each commit is checked against the one before while
-// it is read; damage is a *DamageError.
+// Read calls fn with each commit after a journal position, oldest first. Each commit is checked against the one
+// before while it is read; damage is a *DamageError.
 func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.readCommits(ctx, from, false, fn)
 }
 
-// ReadUndamaged calls fn with each commit after a position, and skips damaged commits. It is for a reader that can use
-// the rest, such as a spool.
+// ReadUndamaged calls fn with each commit after a journal position, and skips damaged commits. It is for a
+// reader that can use the rest, such as a spool.
 func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.readCommits(ctx, from, true, fn)
 }
 
-// readCommits calls fn with each commit after a position, oldest first. If skipDamaged is true it skips damaged
-// commits, else it returns an error for them.
+// readCommits calls fn with each commit after a journal position, and skips or reports damaged commits. If
+// skipDamaged is true it skips damaged commits, else it returns an error for them.
 func (l *Log) readCommits(ctx context.Context, from Position, skipDamaged bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
@@ -56,8 +56,8 @@ func (l *Log) FolderDeleted() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// segmentsAbove returns copies of the segments with commits after a commit number. It also returns the number of the
-// log's last commit.
+// segmentsAbove returns copies of the segments that contain any commit above a commit number. It also returns
+// the number of the log's last commit.
 func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +78,8 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
-// readSegment reads the commits in a range of numbers from one segment. If skipDamaged is true it skips damaged
-// commits.
+// readSegment reads the commits between two commit numbers from one segment. If skipDamaged is true it skips
+// damaged commits.
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, skipDamaged bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +162,7 @@ type followPosition struct {
 	before  checkpoint // state that the next commit continues
 }
 
-// readPresentCommits reads all commits that the log's files contain now, from the reader's position on.
+// readPresentCommits reads all commits that the log's files contain now, from the follower's position on.
 func (f *followPosition) readPresentCommits(ctx context.Context, fn func(Commit) error) (err error) {
 	if f.folder, err = readFormatFile(f.opts.FS, f.dir); err != nil {
 		return err

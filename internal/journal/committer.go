@@ -83,8 +83,9 @@ func lingerUntilFull(l *Log, timer *time.Timer) {
 	}
 }
 
-// awaitUrgentEntry waits until an urgent entry is queued, or the patient entries have waited long enough. It returns
-// false if the patient entries have waited long enough, the queue is full or the log closes.
+// awaitUrgentEntry waits until an urgent entry is queued, or until queued patient entries have waited their
+// maximum time. It returns false if the patient entries have waited long enough, the queue is full or the log
+// closes.
 func awaitUrgentEntry(l *Log, timer *time.Timer) bool {
 	timer.Reset(l.opts.PatientLinger)
 	defer timer.Stop()
@@ -166,8 +167,8 @@ func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[
 	}
 }
 
-// rejectStaleEntries rejects entries with a relative time that became wrong during a pause of process or disk.
-// Their Waiters receive ErrStalled.
+// rejectStaleEntries rejects entries whose age (time since a measurement) became wrong during a pause of
+// process or disk. Their Waiters receive ErrStalled.
 func rejectStaleEntries(b *batch, stall *time.Time, q *batchQueue) {
 	before := b.raw
 	for _, w := range b.removeStaleEntries(stall) {
@@ -178,7 +179,7 @@ func rejectStaleEntries(b *batch, stall *time.Time, q *batchQueue) {
 	}
 }
 
-// publishCommit makes a durable commit visible to readers, and frees the space of its entries in the queue
+// publishCommit makes a commit visible to readers after its sync, and frees the queue space of its entries.
 func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	size := int64(len(l.writer.bytes))
 	defer l.queue.releaseSpace(b.raw)
@@ -305,7 +306,7 @@ func (c *commit) Position() Position { return Position{Log: c.log, Number: c.hea
 // Received returns the time of day at which the commit was received, in nanoseconds since 1970.
 func (c *commit) Received() int64 { return c.head.received }
 
-// Listening returns for how long the server has been able to receive results, up to the commit.
+// Listening returns how long, in total, the server has been able to receive results until the commit.
 func (c *commit) Listening() time.Duration { return c.head.listening }
 
 // Sections returns the sections (partition numbers) that have entries in the commit

@@ -267,16 +267,16 @@ func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	return nil
 }
 
-// replaceCommits writes one empty commit in place of all lost commits up to a number. chain is the chain value
-// of the commit after it.
+// replaceCommits writes one empty commit in place of all lost commits up to a commit number. chain is the chain
+// value of the commit after it.
 func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.damaged = true
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
 	w.body, w.before = appendLostCommit(w.body, w.folder.incarnation.ID, w.before, last, chain)
 }
 
-// appendLostCommit encodes one empty commit that replaces all lost commits up to a number. It returns the state
-// from which the next commit continues. chain is the chain value of the next commit.
+// appendLostCommit encodes one empty commit that replaces all lost commits up to a commit number. It returns
+// the state from which the next commit continues. chain is the chain value of the next commit.
 func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last uint64, chain uint32) ([]byte, checkpoint) {
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)

@@ -26,8 +26,8 @@ type fileWindow struct {
 
 const windowSize = 256 << 10
 
-// peekBytes returns n bytes of the file at offset, valid until the next call. It returns errTruncatedCommit if the
-// file ends before.
+// peekBytes returns n bytes at an offset of the file, in a buffer that the next call overwrites. It returns
+// errTruncatedCommit if the file ends before.
 func (w *fileWindow) peekBytes(offset int64, n int) ([]byte, error) {
 	if offset+int64(n) > w.size {
 		return nil, errTruncatedCommit
@@ -84,8 +84,8 @@ func newCommitWalker(file disk.File, known func(uint64) bool) (*commitWalker, er
 	return w, err
 }
 
-// newDamageError returns the error about lost commits, from first to last, at the current offset. In the last segment
-// of a log, whose number of commits is unknown, last is ToEnd.
+// newDamageError returns the error about a range of lost commits, whose damage begins at the reader's current
+// offset. In the last segment of a log, whose number of commits is unknown, last is ToEnd.
 func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64, reason error) error {
 	if last == ToEnd-1 {
 		last = ToEnd
@@ -93,8 +93,8 @@ func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64
 	return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: max(first, last), Reason: reason}).withRepairHint(o)
 }
 
-// requireCommitsRead returns a damage error if the segment ended before commit number last. why is the error that
-// ended the walk.
+// requireCommitsRead returns a damage error if the segment ended before the commit numbered last. why is the
+// error that ended the walk.
 func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, why error) error {
 	if errors.Is(why, io.EOF) {
 		if w.before.number >= last {
@@ -105,9 +105,9 @@ func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, w
 	return w.newDamageError(o, s, w.before.number+1, last, why)
 }
 
-// checkSegmentEnd returns an error if a segment ends too early. torn is true if a crash left an incomplete last
-// commit. why is the error that ended the walk. With torn true the log ends there, and later bytes are a commit that
-// is being written, or was when the process stopped.
+// checkSegmentEnd returns an error if a segment ends before its last expected commit. torn is true if a crash
+// left an incomplete last commit. why is the error that ended the walk. With torn true the log ends there, and
+// later bytes are a commit that is being written, or was when the process stopped.
 func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn bool, err error) {
 	bad := invalidBytesError{}
 	switch {
@@ -138,15 +138,15 @@ func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn 
 // invalidBytesError is the reason why the bytes at an offset are no valid commit.
 type invalidBytesError struct{ reason error }
 
-// Error returns the reason as a text.
+// Error returns why the bytes in a journal segment are no valid commit.
 func (e invalidBytesError) Error() string { return e.reason.Error() }
 
-// Unwrap returns the wrapped error.
+// Unwrap returns the error that says why bytes in a journal segment are invalid.
 func (e invalidBytesError) Unwrap() error { return e.reason }
 
-// nextCommit returns the next verified commit of the segment, valid until the next call. It returns io.EOF at the end
-// of the segment and an invalidBytesError at invalid bytes; other errors come from the disk. raw is the commit's
-// header and body.
+// nextCommit returns the next verified commit of the segment, in memory that the next call overwrites. It
+// returns io.EOF at the end of the segment and an invalidBytesError at invalid bytes; other errors come from
+// the disk. raw is the commit's header and body.
 func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
 	if w.before.number+1 >= w.limit && !w.afterJump || w.offset == w.size {
 		return h, nil, io.EOF
@@ -249,7 +249,8 @@ type commitOffset struct {
 // minOffsetDistance is the least number of bytes between two recorded commit offsets.
 const minOffsetDistance = 256 << 10
 
-// addCommitOffset records the offset of a commit, at most one per minOffsetDistance bytes.
+// addCommitOffset records the file offset of a commit, unless the last recorded offset is closer than
+// minOffsetDistance bytes.
 func (s *segment) addCommitOffset(number uint64, offset int64) {
 	if n := len(s.commitOffsets); n == 0 || offset-s.commitOffsets[n-1].offset >= minOffsetDistance {
 		s.commitOffsets = append(s.commitOffsets, commitOffset{number, offset})

@@ -70,8 +70,8 @@ func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err 
 	}
 }
 
-// checkDiskSpace returns why the log may not grow now, such as a full disk. The disk has no space for the reserve
-// file, or the log has reached its size limit.
+// checkDiskSpace returns an error if the log may not grow now, for example on a full disk. The disk has no
+// space for the reserve file, or the log has reached its size limit.
 func (l *Log) checkDiskSpace(more int64) error {
 	if err := l.writer.reserve.allocate(); err != nil {
 		return err
@@ -112,8 +112,9 @@ func (l *Log) writeAndSync(data []byte, number uint64) (offset int64, err error)
 	return offset, nil
 }
 
-// startSegment creates a segment file for the commits from a number on. The segment's header is written atomically:
-// once the earlier segments are cut, the header alone has the position and time of the log.
+// startSegment creates a new segment file, whose first commit will have the given number. The segment's header
+// is written atomically: once the earlier segments are cut, the header alone has the position and time of the
+// log.
 func (l *Log) startSegment(number uint64) error {
 	name := segmentName(number)
 	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
@@ -223,7 +224,7 @@ func (w *segmentWriter) close() error {
 	return file.Close()
 }
 
-// reportBlocked logs once why commits are blocked, and shows the reason in Stats.Blocked.
+// reportBlocked logs once why the log can write no commits, and shows the reason in Stats.Blocked.
 func (l *Log) reportBlocked(err error) {
 	w := &l.writer
 	if w.blocked.IsZero() {
@@ -233,7 +234,7 @@ func (l *Log) reportBlocked(err error) {
 	l.updateStats(func(s *Stats) { s.Blocked = err })
 }
 
-// reportUnblocked logs that commits continue after a failure. The message has the duration of the failure.
+// reportUnblocked logs that the log can write commits again. The message has the duration of the failure.
 func (l *Log) reportUnblocked() {
 	w := &l.writer
 	if w.blocked.IsZero() {
@@ -259,7 +260,7 @@ func (l *Log) waitForRetry() bool {
 	}
 }
 
-// updateStats changes the statistics under the lock.
+// updateStats calls a function that changes the log's statistics, under the log's lock.
 func (l *Log) updateStats(change func(*Stats)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -125,8 +125,8 @@ func (l *Log) Stats() Stats {
 	return stats
 }
 
-// SizeAfter returns how many bytes of the log a reader at a position has not read. It is accurate to a few hundred
-// kilobytes.
+// SizeAfter returns how many bytes a reader at the given position still has to read. It is accurate to a few
+// hundred kilobytes.
 func (l *Log) SizeAfter(p Position) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +169,8 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition returns the last commit from before a restore or repair that is still in the log. The old
-// position is from before a restore or repair. The result is zero if the log has no such commit.
+// CommonPosition returns the last commit that the log still shares with the log before a restore or repair. The
+// old position is from before a restore or repair. The result is zero if the log has no such commit.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now

@@ -57,7 +57,7 @@ func indefinite(name string) string {
 	return "A " + name
 }
 
-// findField returns the field with the given name in any case, or nil if no such field exists.
+// findField returns the inner field with the given name, ignoring upper and lower case, or nil.
 func (e *Explanation) findField(name string) *Explanation {
 	for i := range e.Fields {
 		if strings.EqualFold(e.Fields[i].Name(), name) {
@@ -83,7 +83,7 @@ func (e *Explanation) unknownFieldError(name string) error {
 	return err
 }
 
-// Name returns the name of the explained field, without the path.
+// Name returns the last part of the explained field's path, such as interval of spec.interval.
 func (e *Explanation) Name() string { return e.Path[strings.LastIndexByte(e.Path, '.')+1:] }
 
 // explainKind returns the explanation of a kind and all its fields.
@@ -167,7 +167,7 @@ func typeNameForPeople(t reflect.Type) string {
 	return "text"
 }
 
-// sourceComments has the Go comments of spec types, by "Type" and "Type.Field".
+// sourceComments maps each spec type or its field, such as CheckSpec.Interval, to the Go comment in the source.
 type sourceComments map[string]string
 
 // parseSpecComments parses the Go source of all spec types and returns their comments, which explain the fields.
@@ -219,7 +219,7 @@ func (c sourceComments) parseSource(source string) {
 	}
 }
 
-// firstParagraph returns the first paragraph of a Go comment in one line.
+// firstParagraph returns the first paragraph of a Go comment, joined into one line.
 func firstParagraph(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
 	return strings.Join(strings.Fields(text), " ")

@@ -62,7 +62,7 @@ const (
 	GroupMembers
 )
 
-// CycleMessage has the error text and hint for a cycle of references between resources of a kind. The others
+// CycleMessage has the error text and hint for a cycle of references between resources of one kind. The others
 // are resources of the same kind.
 type CycleMessage struct {
 	Problem string // "contains itself"
@@ -126,7 +126,7 @@ func Define[T any, S interface {
 	return k
 }
 
-// adaptToAnySpec adapts a function of one spec type to specs of any type.
+// adaptToAnySpec converts a function of one spec type to a function that accepts any Spec.
 func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
@@ -134,13 +134,14 @@ func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// adaptViewToAnySpec adapts a function of a ResourceView and a typed spec to specs of any type.
+// adaptViewToAnySpec converts a function of a ResourceView and one spec type to a function that accepts any
+// Spec.
 func adaptViewToAnySpec[S model.Spec, R any](of func(ResourceView, S) R) func(ResourceView, model.Spec) R {
 	return func(view ResourceView, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// adaptEditorToAnySpec adapts a function that edits a typed spec to specs of any type. The function reads the
-// spec and writes to a target. Nil stays nil.
+// adaptEditorToAnySpec converts an editing function for one spec type to a function that accepts any Spec. The
+// function reads the spec and writes to a target. Nil stays nil.
 func adaptEditorToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil
@@ -160,7 +161,7 @@ func All() *Registry {
 	}}
 }
 
-// With returns a registry that has the given kinds in addition.
+// With returns a copy of the registry with the given kinds added.
 func (r *Registry) With(more ...Kind) *Registry {
 	return &Registry{append(slices.Clone(r.kinds), more...)}
 }
@@ -176,7 +177,7 @@ func (r *Registry) Lookup(word string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// findKind returns the kind with a name, plural or short name in any case, or nil without one.
+// findKind returns a kind by its name, plural or short name, ignoring upper and lower case, or nil.
 func (r *Registry) findKind(word string) *Kind {
 	for i := range r.kinds {
 		if k := &r.kinds[i]; strings.EqualFold(word, k.Name) || strings.EqualFold(word, k.Plural) || strings.EqualFold(word, k.Short) {
@@ -221,7 +222,7 @@ func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 	return spec, nil
 }
 
-// DecodeResource decodes a resource that Muster itself stored or sent, without strict checks.
+// DecodeResource decodes a resource that Muster itself stored or sent, and accepts unknown fields.
 func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	var raw struct {
 		APIVersion string                `json:"apiVersion"`
@@ -270,7 +271,7 @@ func redactValues(m map[string]string) map[string]string {
 	return out
 }
 
-// Bounds of a spec. The protocol (internal/wire/compiled_definition.go) and the assignment of one node bound specs of agents, too.
+// Bounds of a spec. The protocol (internal/wire/definition_codec.go) and the assignment of one node bound specs of agents, too.
 const (
 	maxNote          = 1024     // of a reason
 	maxAnnotation    = 64 << 10 // bytes

@@ -52,7 +52,7 @@ func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, mode
 	return out, reader.Flaws
 }
 
-// decodeTree decodes one parsed document as a resource, and appends the resource to out.
+// decodeTree decodes one parsed YAML document as a resource, and appends the resource to a list.
 func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t *document.Tree) []LocatedResource {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
@@ -84,8 +84,8 @@ func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t 
 	})
 }
 
-// kindOfDocument returns the kind that a document names, or the most similar kind for a misspelt name. It returns nil
-// if no kind is similar.
+// kindOfDocument returns the kind named in a YAML document, or the most similar kind for a misspelt name. It
+// returns nil if no kind is similar.
 func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {

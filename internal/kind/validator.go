@@ -20,8 +20,8 @@ type Validator struct {
 	flaws     model.Flaws
 }
 
-// Check validates one resource without its references, and returns a list of all errors. An absent namespace is
-// correct.
+// Check validates one resource without looking up referenced resources, and returns a list of all errors. An
+// absent namespace is correct.
 func (r *Registry) Check(res *model.Resource) model.Flaws {
 	v := &Validator{resource: res, namespace: res.Metadata.Namespace}
 	k := r.findKind(res.Kind)
@@ -36,7 +36,7 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 	return v.flaws
 }
 
-// Validate validates one resource without its references, and returns all errors as one error.
+// Validate validates one resource without looking up referenced resources, and returns all errors as one error.
 func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
 
 // Flaw records a validation error about a field, with a hint. hint is the text to write.
@@ -140,7 +140,8 @@ func (v *Validator) RequireNames(field string, names []string, check func(field,
 	}
 }
 
-// validateNames validates the names of other resources in a spec or a part of a spec. field is the place of the part.
+// validateNames records an error for each malformed name by which a spec refers to other resources. field is
+// the place of the part.
 func (v *Validator) validateNames(field string, spec any) {
 	model.EachReference(field, spec, func(f model.FieldReference) {
 		check := v.RequireSharedName
@@ -176,8 +177,8 @@ func (v *Validator) RequireLine(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
 }
 
-// requireUniqueTitle records an error unless a title is one line and unlike all earlier titles. It then adds the title
-// to seen. noun names the titled thing.
+// requireUniqueTitle records an error unless a title is one line and differs from all titles validated before.
+// It then adds the title to seen. noun names the titled thing.
 func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
 	v.RequireLine(field, title, model.MaxName)
@@ -191,7 +192,7 @@ func (v *Validator) validateSeverity(field, name string) {
 	v.FlawIf(!ok, field, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", name)
 }
 
-// InRange records an error unless a duration lies between two limits or is zero (the default).
+// InRange records an error unless a duration lies between two limits or is zero, which means the default.
 func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	v.FlawIf(d != 0 && (d < low || d > high), field, "", "expected %s to %s, got %s", low, high, d)
 }
@@ -201,7 +202,7 @@ func (v *Validator) validateCount(field string, n int) {
 	v.FlawIf(n < 0 || n > maxCount, field, "", "expected 1 to %d, got %d", maxCount, n)
 }
 
-// requireOneOf records an error unless a text is empty or one of the words.
+// requireOneOf records an error unless a text is empty or one of the allowed words.
 func (v *Validator) requireOneOf(field, text string, words ...string) {
 	v.FlawIf(text != "" && !slices.Contains(words, text), field, "write "+strings.Join(words, " or "), "unknown value %q", text)
 }
@@ -212,8 +213,8 @@ func (v *Validator) validateTimeZone(field, zone string) {
 	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
-// recordCompileError records the error of compiling a condition, calendar or JavaScript expression. Nil records
-// nothing.
+// recordCompileError records an error that compiling a field's condition, calendar or JavaScript returned,
+// unless nil. Nil records nothing.
 func (v *Validator) recordCompileError(field string, err error) {
 	if e, ok := err.(*model.Error); ok {
 		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field names the condition
@@ -235,7 +236,7 @@ func (v *Validator) validateCondition(field, expr string, compile func(string) (
 	v.recordCompileError(field, err)
 }
 
-// refuseRedacted records an error if a value contains the placeholder that replaces secrets in output.
+// refuseRedacted records an error if a value contains the placeholder that muster prints in place of secrets.
 func (v *Validator) refuseRedacted(field, value string) {
 	v.FlawIf(strings.Contains(value, model.RedactedText),
 		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
@@ -310,7 +311,7 @@ func isVariableName(name string) bool {
 	return name != "" && len(name) <= model.MaxText
 }
 
-// isHeaderName reports whether a name is a token of RFC 9110, section 5.6.2.
+// isHeaderName reports whether a text is a valid HTTP header name (token of RFC 9110).
 func isHeaderName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

@@ -44,7 +44,8 @@ spec:
 	})
 }
 
-// waivedText names the directive or technique, and the components, that a waiver excuses.
+// waivedText names the directive or technique that a waiver excuses, with the waived components (checked
+// parts), if limited.
 func waivedText(s *model.WaiverSpec) string {
 	of := s.Directive
 	if s.Technique != "" {

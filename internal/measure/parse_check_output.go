@@ -1,4 +1,4 @@
-// Package measure parses the metrics in a check's output, in the formats of metric_formats.go, and compares them with
+// Package measure parses the metrics in a check's output, in the formats of parse_metric_formats.go, and compares them with
 // the check's thresholds. It skips and counts lines that do not have the format, because plug-ins also print text for
 // people; it also skips NaN and infinity. Agents use this package for their checks, the server for the checks of
 // Sensu agents. In: output and thresholds. Out: values, status and messages. Pure functions: no goroutines, no locks.
@@ -18,9 +18,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Parse parses measured values from a check's output in one of model.MetricFormats. It adds tags to the tags of each
-// value, which win over them. cut means that the end of the output is missing: Parse skips the last line or word,
-// which may be half a number. bad counts the entries of other form and the values beyond model.MaxValues.
+// Parse parses measured values from a check's output in a metric format such as nagios or graphite. It adds
+// tags to the tags of each value, which win over them. cut means that the end of the output is missing: Parse
+// skips the last line or word, which may be half a number. bad counts the entries of other form and the values
+// beyond model.MaxValues.
 func Parse(format string, output []byte, cut bool, tags map[string]string) (values []model.Value, bad int) {
 	s := &valueScan{tags: tags}
 	if format == "nagios" {
@@ -46,8 +47,8 @@ func Perfdata(output []byte, cut bool) []model.Perfdatum {
 	return model.ParseOutput(completeLines(output, cut, " \n")).PerfData
 }
 
-// completeLines returns a truncated output without its incomplete last line or word. An output that was not cut
-// stays whole.
+// completeLines returns a truncated output up to the last of the given separators, such as a line break. An
+// output that was not cut stays whole.
 func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
@@ -65,8 +66,8 @@ type valueScan struct {
 	bad    int
 }
 
-// add appends a parsed value to the list of values. It returns false for an invalid value and for one beyond
-// model.MaxValues.
+// add appends a parsed value to the list, unless the value is invalid or exceeds a limit. It returns false for
+// an invalid value and for one beyond model.MaxValues.
 func (s *valueScan) add(name string, value float64, at time.Time, own map[string]string) bool {
 	if len(s.values) == model.MaxValues {
 		return false
@@ -78,8 +79,8 @@ func (s *valueScan) add(name string, value float64, at time.Time, own map[string
 	return ok
 }
 
-// parseAndAdd parses a number and its time, and adds the value. perSecond says how many units of the time make a
-// second, such as 1000 for milliseconds.
+// parseAndAdd parses a value's number and time from text, and adds the value to the list. perSecond says how
+// many units of the time make a second, such as 1000 for milliseconds.
 func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
 	at, ok := parseTime(when, perSecond)
@@ -143,7 +144,8 @@ func ApplyThresholds(status model.Status, values []model.Value, thresholds []mod
 	return status, lines
 }
 
-// worseStatus reports whether status a is worse than status b, in the order OK, WARNING, UNKNOWN, CRITICAL
+// worseStatus reports whether status a is worse than status b, where UNKNOWN counts between WARNING and
+// CRITICAL.
 func worseStatus(a, b model.Status) bool {
 	rank := [4]int{model.Warning: 1, model.Unknown: 2, model.Critical: 3}
 	return rank[a&3] > rank[b&3]
@@ -184,8 +186,8 @@ func containsTags(tags, want map[string]string) bool {
 	return true
 }
 
-// violatedBound says whether a value is above the maximum or below the minimum. It returns "" if the value is within
-// both.
+// violatedBound says that a value is above the threshold's maximum or below its minimum, or returns "". It
+// returns "" if the value is within both.
 func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:

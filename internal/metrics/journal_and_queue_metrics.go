@@ -92,13 +92,13 @@ type Queues struct {
 	labels map[queueLabels][]*dto.LabelPair // a page has all queues, so their labels are made once
 }
 
-// queueLabels is the key of the labels of one metric of one queue.
+// queueLabels identifies one metric of one queue, as key of a map of Prometheus labels.
 type queueLabels struct {
 	desc *prometheus.Desc
 	name string
 }
 
-// queueMetric is one value of a queue on the metrics page.
+// queueMetric is one value, such as the depth of a queue, on the Prometheus metrics page.
 type queueMetric struct {
 	desc    *prometheus.Desc
 	labels  []*dto.LabelPair
@@ -106,10 +106,10 @@ type queueMetric struct {
 	value   float64
 }
 
-// Desc returns the description of the metric.
+// Desc returns the Prometheus description of the queue metric.
 func (m *queueMetric) Desc() *prometheus.Desc { return m.desc }
 
-// Write copies labels and value of the metric into a message of the metrics page.
+// Write copies labels and value of a queue metric into a Prometheus message for the metrics page.
 func (m *queueMetric) Write(out *dto.Metric) error {
 	out.Label = m.labels
 	if m.counter {
@@ -127,7 +127,7 @@ var (
 	overflowDesc = prometheus.NewDesc("muster_queue_overflow_total", "Number of items that met a full queue, by outcome.", []string{"queue", "policy"}, nil)
 )
 
-// Describe sends the descriptions of all metrics to Prometheus.
+// Describe sends the descriptions of all queue metrics to Prometheus.
 func (q *Queues) Describe(ch chan<- *prometheus.Desc) {
 	ch <- depthDesc
 	ch <- capacityDesc
@@ -170,7 +170,7 @@ type Consumers struct {
 var behindDesc = prometheus.NewDesc("muster_journal_consumer_behind_bytes",
 	"Approximate number of bytes of the journal that a consumer still needs.", []string{"consumer"}, nil)
 
-// Describe sends the descriptions of all metrics to Prometheus.
+// Describe sends the descriptions of all metrics about journal readers to Prometheus.
 func (c Consumers) Describe(ch chan<- *prometheus.Desc) { ch <- behindDesc }
 
 // Collect sends the metrics of all readers of the journal (consumers) to Prometheus.

@@ -74,7 +74,7 @@ func TestJournalMetrics(t *testing.T) {
 	}
 }
 
-// ackWaiter is a channel that gets a value for each committed entry, for tests.
+// ackWaiter is a test Waiter that sends a value to a channel for each committed journal entry.
 type ackWaiter chan struct{}
 
 // Committed tells the test that an entry was committed

@@ -62,7 +62,8 @@ func (b *AssetBuild) Matches(facts map[string]string) bool {
 	return is(b.OS, "os") && (is(b.Arch, "arch") || facts["armVersion"] != "" && b.Arch == facts["arch"]+"v"+facts["armVersion"]) && is(b.Distribution, "distribution") && matchesVersion(b.DistributionVersion, facts["distributionVersion"])
 }
 
-// matchesVersion reports whether a distribution's version matches the version that an archive requires.
+// matchesVersion reports whether a Linux distribution's version fits the version or range that an archive
+// requires.
 func matchesVersion(want, version string) bool {
 	if r, err := ParseVersionRange(want); err != nil || r != nil {
 		first, _, _ := strings.Cut(version, ".")
@@ -130,8 +131,8 @@ type AssetDir struct {
 	Dir  string
 }
 
-// assetPathVariables returns, for each variable such as PATH, the subfolder of an Asset to add to the variable. The
-// subfolder comes first in the list.
+// assetPathVariables returns, by variable such as PATH, the subfolder of an Asset to put first in the variable.
+// The subfolder comes first in the list.
 func assetPathVariables() map[string]string {
 	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
 }

@@ -16,7 +16,7 @@ type FieldError struct {
 	Err   *TemplateError
 }
 
-// Error returns the error text with the path of the field.
+// Error returns the error text with the path of the field that contains the template.
 func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 
 // Unwrap returns the error without the path of the field.
@@ -86,7 +86,7 @@ type ExpandedCommand struct {
 	Thresholds []Threshold
 }
 
-// lineTemplate is a command parsed as a template, either a shell line or a list of arguments.
+// lineTemplate is a shell line or a list of arguments, parsed as template texts.
 type lineTemplate struct {
 	shell *Template
 	argv  []*Template
@@ -161,10 +161,10 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	return t, nil
 }
 
-// Template parses the command of the compiled check and its other texts as templates
+// Template parses the command, arguments and other texts of the compiled check as templates.
 func (c *CheckDefinition) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
-// Names returns the sorted names of the properties in the template.
+// Names returns the sorted names of the node properties that the command template reads.
 func (t *CommandTemplate) Names() []string { return t.names }
 
 // UsesLabel reports whether a Sensu token in the command uses the label with the given key. Such a key is a label.
@@ -243,8 +243,8 @@ func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error)
 	return out, failed
 }
 
-// Expand replaces the template variables in address and headers by the values of a node. It escapes values in the
-// address: each fills one place in path or query.
+// Expand replaces the template variables in the webhook's address and headers by property values of a node. It
+// escapes values in the address: each fills one place in path or query.
 func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	out := *w
 	t, err := ParseTemplate(w.URL, false)
@@ -287,8 +287,8 @@ func escapeForURL(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// Check returns the first fault in the templates or the address of a webhook. With an error it returns the name of the
-// wrong field.
+// Check returns the first error in the templates or the address of a webhook, or nil. With an error it returns
+// the name of the wrong field.
 func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {
 		t, err := ParseTemplate(w.URL, false)

@@ -26,7 +26,8 @@ type Definition struct {
 	body      any         // *CheckDefinition, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the compiled check in the definition. It returns nil if the definition is nil or of another kind.
+// AsCheck returns the definition's body as a compiled check, or nil for another kind of definition. It returns
+// nil if the definition is nil or of another kind.
 func (c *Definition) AsCheck() *CheckDefinition {
 	if c == nil {
 		return nil
@@ -62,8 +63,9 @@ func (c *Definition) Assets() []DefinitionAsset {
 // Body returns the content of the definition, the compiled check, Template or Directive.
 func (c *Definition) Body() any { return c.body }
 
-// SetBody completes a definition with its kind and compiled content. Neither may be changed after this call. The compiler
-// or decoder of the kind calls it once, before other code reads the definition.
+// SetBody sets the kind and the compiled content of a definition, once, before other code reads the definition.
+// Neither may be changed after this call. The compiler or decoder of the kind calls it once, before other code
+// reads the definition.
 func (c *Definition) SetBody(kind DefinitionKind, body any) *Definition {
 	c.Kind, c.body = kind, body
 	return c
@@ -115,8 +117,8 @@ type CheckDefinition struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// ToDefinition returns the compiled check as a complete Definition. The compiled check must not be changed
-// after this call.
+// ToDefinition wraps the compiled check as a Definition, the common form of all compiled resources. The
+// compiled check must not be changed after this call.
 func (c *CheckDefinition) ToDefinition() *Definition { return c.Definition.SetBody(DefinitionCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
@@ -130,7 +132,7 @@ type DefinitionAsset struct {
 	HooksOnly bool // hooks of the check name the asset: the command runs without it, too
 }
 
-// Span has the time spans of a calendar and its time zone, in a compiled check
+// Span is one calendar of a compiled check, with its time spans and its time zone.
 type Span struct {
 	Zone  string // empty: UTC
 	Spans []WindowSpan

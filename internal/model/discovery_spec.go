@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// DiscoveryRule finds entities of a node, such as its file systems, for Zabbix's low-level discovery. It makes items
-// and triggers of each entity. It is an item itself: its value is a JSON list with an object per entity.
+// DiscoveryRule is a Zabbix low-level discovery rule, which finds entities of a node such as file systems. It
+// makes items and triggers of each entity. It is an item itself: its value is a JSON list with an object per
+// entity.
 type DiscoveryRule struct {
 	// The key of the item whose value lists the entities, unique within the template: vfs.fs.discovery.
 	Key string `json:"key"`
@@ -53,8 +54,8 @@ type DiscoveryFilter struct {
 	Conditions []DiscoveryCondition `json:"conditions"`
 }
 
-// DiscoveryCondition is a condition on one macro of an entity. One of matches, notMatches and exists is set. An entity without
-// the macro satisfies exists: false alone.
+// DiscoveryCondition is a condition on the value of one discovery macro, such as {#FSTYPE}, of a found entity.
+// One of matches, notMatches and exists is set. An entity without the macro satisfies exists: false alone.
 type DiscoveryCondition struct {
 	// Its letter in the formula; default A for the first, B for the second, and so on.
 	ID string `json:"id,omitempty"`
@@ -76,7 +77,8 @@ func (f *DiscoveryFilter) conditions() []DiscoveryCondition {
 	return f.Conditions
 }
 
-// Pattern returns the regular expression of a condition, or "" for a condition without a pattern.
+// Pattern returns the regular expression of a discovery condition, or "" for a condition that only tests
+// existence.
 func (c *DiscoveryCondition) Pattern() string {
 	for _, text := range []*string{c.Matches, c.NotMatches} {
 		if text != nil {
@@ -86,7 +88,8 @@ func (c *DiscoveryCondition) Pattern() string {
 	return ""
 }
 
-// DiscoveryOverride changes a rule's items and triggers for some entities, selected by a filter.
+// DiscoveryOverride changes the items and triggers that a discovery rule makes for entities matching its
+// filter.
 type DiscoveryOverride struct {
 	// Its name, unique within the rule.
 	Name string `json:"name"`
@@ -100,7 +103,7 @@ type DiscoveryOverride struct {
 	Triggers []TriggerOverride `json:"triggers,omitempty"`
 }
 
-// ItemOverride changes the items that a discovery rule makes for an entity.
+// ItemOverride changes the items that a discovery rule makes for the entities selected by an override.
 type ItemOverride struct {
 	// Keys of the prototypes; default all.
 	Keys []string `json:"keys,omitempty"`
@@ -112,7 +115,7 @@ type ItemOverride struct {
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
-// TriggerOverride changes the triggers that a discovery rule makes for an entity.
+// TriggerOverride changes the triggers that a discovery rule makes for the entities selected by an override.
 type TriggerOverride struct {
 	// Names of the prototypes; default all.
 	Names []string `json:"names,omitempty"`
@@ -132,8 +135,8 @@ const (
 // Forever is the time after which lost entities are disabled or deleted where the rule says never.
 const Forever = Duration(math.MaxInt64)
 
-// ParseLostAfter parses the time after which disappeared entities are disabled or deleted. It is now, never, or a
-// duration.
+// ParseLostAfter parses how long after a discovered entity's disappearance its items are disabled or deleted.
+// It is now, never, or a duration.
 func ParseLostAfter(text string) (Duration, error) {
 	switch text {
 	case "now":
@@ -148,7 +151,7 @@ func ParseLostAfter(text string) (Duration, error) {
 	return d, err
 }
 
-// Item converts the discovery rule to an item that collects the lists of entities.
+// Item converts the discovery rule to the item that collects the rule's list of entities.
 func (r *DiscoveryRule) Item() Item {
 	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
 	if i.IsCollected() {
@@ -157,7 +160,7 @@ func (r *DiscoveryRule) Item() Item {
 	return i
 }
 
-// Definition converts the discovery rule to its compiled form.
+// Definition converts the discovery rule to the form that a compiled Template contains.
 func (r *DiscoveryRule) Definition() DefinitionRule {
 	out := DefinitionRule{Key: r.Key, Paths: r.Paths, Filter: r.Filter, Overrides: r.Overrides}
 	for i := range r.Items {
@@ -173,8 +176,8 @@ func (r *DiscoveryRule) Definition() DefinitionRule {
 	return out
 }
 
-// WithInterval returns a copy of the item with the default interval filled in. Only items that the agent collects or
-// the server computes get one.
+// WithInterval returns a copy of the item, with the default interval if a collected item has none. Only items
+// that the agent collects or the server computes get one.
 func (i Item) WithInterval() Item {
 	if i.IsCollected() || i.IsComputed() {
 		i.Interval = cmp.Or(i.Interval, DefaultItemInterval)
@@ -182,7 +185,7 @@ func (i Item) WithInterval() Item {
 	return i
 }
 
-// Definition converts the trigger to its compiled form.
+// Definition converts the trigger to the form that a compiled Template contains.
 func (t *Trigger) Definition() DefinitionTrigger {
 	severity, _ := ParseSeverity(t.SeverityName())
 	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled, DependsOn: t.DependsOn}
@@ -204,8 +207,8 @@ func (s *TemplateSpec) AllItems() []Item {
 	return list
 }
 
-// DeclaresTrigger reports whether a Template declares a trigger of the given name, or its prototype. Discovery makes
-// triggers from prototypes.
+// DeclaresTrigger reports whether a Template declares a trigger, or a discovery prototype whose name fits the
+// trigger. Discovery makes triggers from prototypes.
 func (s *TemplateSpec) DeclaresTrigger(name string) bool {
 	isOf := func(t Trigger) bool { _, ok := isInstanceOf(t.Name, name); return ok }
 	return slices.ContainsFunc(s.Triggers, func(t Trigger) bool { return t.Name == name }) ||
@@ -224,8 +227,8 @@ type DefinitionRule struct {
 	DeleteAfter  Duration            // likewise
 }
 
-// EntityMacroLength returns the length of an entity's macro, such as {#FSNAME}, at the start of a text. It returns
-// zero if the text begins with no macro.
+// EntityMacroLength returns the length of a discovery macro, such as {#FSNAME}, at the start of a text. It
+// returns zero if the text begins with no macro.
 func EntityMacroLength(text string) int {
 	if !strings.HasPrefix(text, "{#") {
 		return 0
@@ -241,25 +244,26 @@ func EntityMacroLength(text string) int {
 	return 0
 }
 
-// IsEntityMacro reports whether a text is a macro of entities, such as {#FSNAME}, and nothing else.
+// IsEntityMacro reports whether a text consists of exactly one discovery macro, such as {#FSNAME}.
 func IsEntityMacro(text string) bool { return text != "" && EntityMacroLength(text) == len(text) }
 
-// IsEntityValue reports whether a text is a macro of entities, maybe with a function, and nothing else.
+// IsEntityValue reports whether a text is exactly one discovery macro, with or without a function, such as
+// {{#NAME}.regsub(…)}.
 func IsEntityValue(text string) bool {
 	_, length := entityTokenAt(text)
 	return length > 0 && length == len(text)
 }
 
-// entityToken is a macro of entities in a text, such as {#NAME}. It may have a function, such as
-// {{#NAME}.regsub("a", "b")}.
+// entityToken is a discovery macro in a text, such as {#NAME}, with its function, if any. It may have a
+// function, such as {{#NAME}.regsub("a", "b")}.
 type entityToken struct {
 	text     string
 	macro    string
 	function *macroFunction // nil: none
 }
 
-// entityTokenAt parses the macro of entities at the start of a text, and returns its length. The length is zero if the
-// text begins with no such macro.
+// entityTokenAt parses the discovery macro, such as {#NAME}, at the start of a text, and returns its length.
+// The length is zero if the text begins with no such macro.
 func entityTokenAt(text string) (t entityToken, length int) {
 	if length = EntityMacroLength(text); length > 0 {
 		return entityToken{text: text[:length], macro: text[:length]}, length
@@ -279,7 +283,8 @@ func entityTokenAt(text string) (t entityToken, length int) {
 	return entityToken{text: text[:length], macro: text[1 : 1+inner], function: &f}, length
 }
 
-// nextEntityToken finds the first macro of entities in a text. It returns the text before and behind the macro.
+// nextEntityToken finds the first discovery macro, such as {#NAME}, in a text. It returns the text before and
+// behind the macro.
 func nextEntityToken(text string) (before string, t entityToken, after string, ok bool) {
 	for from := 0; ; from += 2 {
 		i := strings.Index(text[from:], "{#")
@@ -298,8 +303,8 @@ func nextEntityToken(text string) (before string, t entityToken, after string, o
 	}
 }
 
-// replaceEntityTokens replaces the macros of entities in a text, including their functions. A macro without a value
-// stays.
+// replaceEntityTokens replaces the discovery macros in a text, such as {#NAME}, with or without functions, by
+// values. A macro without a value stays.
 func replaceEntityTokens(text string, value func(t entityToken) (string, bool)) string {
 	var out strings.Builder
 	for {
@@ -317,7 +322,7 @@ func replaceEntityTokens(text string, value func(t entityToken) (string, bool)) 
 	}
 }
 
-// resolve returns the value of the macro, after the function if the macro has one.
+// resolve returns the value of the discovery macro, changed by the macro's function, if any.
 func (t entityToken) resolve(value func(macro string) (string, bool)) (string, bool) {
 	v, ok := value(t.macro)
 	if ok && t.function != nil {
@@ -326,7 +331,7 @@ func (t entityToken) resolve(value func(macro string) (string, bool)) (string, b
 	return v, ok
 }
 
-// EntityMacros returns the macros of entities, such as {#FSNAME}, that a text contains, in order.
+// EntityMacros returns the discovery macros in a text, such as {#FSNAME}, in the order of their appearance.
 func EntityMacros(text string) (list []string) {
 	_ = replaceEntityTokens(text, func(t entityToken) (string, bool) {
 		list = append(list, t.macro)
@@ -335,13 +340,13 @@ func EntityMacros(text string) (list []string) {
 	return list
 }
 
-// ReplaceEntityMacros returns a text with an entity's values in place of its macros, such as {#FSNAME}. A macro without
-// a value stays.
+// ReplaceEntityMacros returns a text in which a discovered entity's values replace its macros, such as
+// {#FSNAME}. A macro without a value stays.
 func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) string {
 	return replaceEntityTokens(text, func(t entityToken) (string, bool) { return t.resolve(value) })
 }
 
-// ReplaceEscapedEntityMacros replaces macros like ReplaceEntityMacros, and escapes each value.
+// ReplaceEscapedEntityMacros replaces discovery macros, such as {#FSNAME}, in a text by escaped values.
 func ReplaceEscapedEntityMacros(text string, value func(macro string) (string, bool), escape func(string) string) string {
 	return replaceEntityTokens(text, func(t entityToken) (string, bool) {
 		v, ok := t.resolve(value)
@@ -349,8 +354,8 @@ func ReplaceEscapedEntityMacros(text string, value func(macro string) (string, b
 	})
 }
 
-// LeadingEntityMacro returns the value and the length of the macro of entities at the start of a text. The length is
-// zero if the text begins with no such macro. ok is false if the macro has no value.
+// LeadingEntityMacro returns the value and the length of the discovery macro at the start of a text. The length
+// is zero if the text begins with no such macro. ok is false if the macro has no value.
 func LeadingEntityMacro(text string, value func(macro string) (string, bool)) (v string, length int, ok bool) {
 	t, length := entityTokenAt(text)
 	if length > 0 {
@@ -359,8 +364,8 @@ func LeadingEntityMacro(text string, value func(macro string) (string, bool)) (v
 	return v, length, ok
 }
 
-// isInstanceOf reports whether a name can result from a prototype's name by replacing its macros. fixed is the number
-// of bytes of the prototype outside of macros.
+// isInstanceOf reports whether a name results from a prototype's name if values replace the discovery macros.
+// fixed is the number of bytes of the prototype outside of macros.
 func isInstanceOf(prototype, name string) (fixed int, ok bool) {
 	rest, first := name, true
 	for {

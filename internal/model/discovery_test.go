@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDiscoveredTriggerHasItsPrototype looks up discovered triggers by name, and expects the prototype of each
-// trigger. Its handlers and route apply to the problems of the trigger.
+// TestDiscoveredTriggerHasItsPrototype looks up triggers made by discovery, and expects the prototype that made
+// each. Its handlers and route apply to the problems of the trigger.
 func TestDiscoveredTriggerHasItsPrototype(t *testing.T) {
 	c := &TemplateDefinition{Triggers: []DefinitionTrigger{{Name: "/: full"}}, Rules: []DefinitionRule{{Triggers: []DefinitionTrigger{
 		{Name: "{#A}: full"}, {Name: "{#A}: {#B}: full"}, {Name: "disk {#A}"}, {Name: "{#a} no macro {#A}"},
@@ -26,8 +26,8 @@ func TestDiscoveredTriggerHasItsPrototype(t *testing.T) {
 	}
 }
 
-// FuzzEntityMacros replaces macros in random texts, and expects an unchanged text if no macro has a value. A
-// text with values counts as an instance of the original.
+// FuzzEntityMacros replaces discovery macros in random texts, and expects an unchanged text if no macro has a
+// value. A text with values counts as an instance of the original.
 func FuzzEntityMacros(f *testing.F) {
 	f.Add("{#A}: full {$X}", "7d")
 	f.Add("{#{#A}{#a}{#}", "never")

@@ -77,7 +77,8 @@ func (d Duration) String() string {
 // MarshalJSON writes the duration as text that ParseDuration accepts
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// UnmarshalJSON reads a duration with a unit. The error for a bare number names the correct form.
+// UnmarshalJSON decodes a JSON text such as 5m as a duration. The error for a bare number names the correct
+// form.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -179,8 +180,8 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst formats the first names of a list, and the number of the remaining names. An example is "a, b and 3
-// more".
+// ListFirst formats the first names of a list, followed by the number of names left out. An example is "a, b
+// and 3 more".
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -196,8 +197,7 @@ func Truncate(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Age formats the time from `then` to now in its largest units, such as 45s or 2h10m. For a zero then it returns
-// never.
+// Age formats the time between a past moment and now, such as 45s or 2h10m. For a zero then it returns never.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"

@@ -45,7 +45,7 @@ var classes = [...]struct {
 	Unsupported:     {"unsupported", 501, 12},
 }
 
-// Label returns the name of an error class, for metrics and for error types of RFC 9457.
+// Label returns the name of an error class, for metric labels and RFC 9457 error types.
 func (c Class) Label() string { return classes[c].label }
 
 // HTTP returns the API's HTTP status for errors of the class.
@@ -181,7 +181,8 @@ func (f Flaws) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// LogAttr formats an error and its hint as one line in logs. It is a function for slog.HandlerOptions.ReplaceAttr.
+// LogAttr joins an error and its hint into one line for the log, as ReplaceAttr function of slog. It is a
+// function for slog.HandlerOptions.ReplaceAttr.
 func LogAttr(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
 		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))

@@ -53,8 +53,8 @@ type Event struct {
 	Values  []Value      `json:"values,omitempty"`  // values of the last result; only in API answers about one event
 }
 
-// StreamID identifies one agent's numbered sequence of results and other signals. The agent's spool creates it. Text
-// and JSON have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
+// StreamID is the id of one agent's stream, a numbered sequence of check results and other signals. The agent's
+// spool creates it. Text and JSON have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
 type StreamID uint64
 
 // String formats the id as 16 hexadecimal digits.
@@ -126,7 +126,7 @@ func (s Status) String() string {
 	return "INVALID"
 }
 
-// ParseStatus returns the status with a name ("critical", in any case) or digit 0–3.
+// ParseStatus returns the status for a digit 0–3 or a name, ignoring upper and lower case.
 func ParseStatus(text string) (Status, bool) {
 	for i, name := range statusNames {
 		if equalFold(text, name) || (len(text) == 1 && int(text[0]-'0') == i) {
@@ -185,7 +185,7 @@ func DefaultSeverity(s Status) Severity {
 	return NotClassified
 }
 
-// ParseSeverity returns the severity with the given name, in any case.
+// ParseSeverity returns the severity with the given name, ignoring upper and lower case.
 func ParseSeverity(text string) (Severity, bool) {
 	for i, name := range severityNames {
 		if strings.EqualFold(text, name) {
@@ -224,7 +224,7 @@ var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger", So
 // unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
 
-// String returns the name of the kind, such as check
+// String returns the name of the problem source's kind, such as check.
 func (k SourceKind) String() string {
 	if int(k) < len(sourceNames) {
 		return sourceNames[k]
@@ -232,8 +232,8 @@ func (k SourceKind) String() string {
 	return unnamedSource + strconv.Itoa(int(k))
 }
 
-// Label formats the kind and name of a problem's source for people. A check is NAME, any other source is KIND NAME,
-// such as trigger NAME.
+// Label formats a problem's source for people, as NAME for a check, else as KIND NAME. A check is NAME, any
+// other source is KIND NAME, such as trigger NAME.
 func (k SourceKind) Label(name string) string {
 	if k == SourceCheck || name == "" {
 		return name
@@ -254,18 +254,18 @@ func ParseSourceKind(text string) (SourceKind, error) {
 	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("use one of: %s", strings.Join(sourceNames[:], ", "))
 }
 
-// MarshalText encodes the kind as its name, such as check
+// MarshalText encodes the kind of a problem source as its name, such as check.
 func (k SourceKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText decodes the name of a kind, such as check
+// UnmarshalText decodes the kind of a problem source from its name, such as check.
 func (k *SourceKind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseSourceKind(string(text))
 	return err
 }
 
-// Source identifies the cause of a problem on a node, such as a check or trigger. ID is an id of the kind (for a
-// check the CheckID). Instance tells several failures of one source on one node apart (a file system, an interface, an
-// index), and is empty for checks. The directory holds the name of the source.
+// Source identifies the check, trigger or other resource on a node that causes a problem. ID is an id of the
+// kind (for a check the CheckID). Instance tells several failures of one source on one node apart (a file
+// system, an interface, an index), and is empty for checks. The directory holds the name of the source.
 type Source struct {
 	Kind     SourceKind `json:"kind"`
 	ID       uint32     `json:"id"`
@@ -285,8 +285,8 @@ func DirectiveSource(directive UnitID) Source {
 	return Source{Kind: SourceDirective, ID: uint32(directive), Instance: ComplianceInstance}
 }
 
-// InstanceSource identifies a Template, Directive or RuleGroup as the source of a problem. The events of these
-// resources have instances.
+// InstanceSource identifies the trigger, directive or alert that causes a problem, from resource id and event
+// instance. The events of these resources have instances.
 func InstanceSource(unit UnitID, instance string) Source {
 	switch {
 	case instance == ComplianceInstance:
@@ -297,7 +297,7 @@ func InstanceSource(unit UnitID, instance string) Source {
 	return TriggerSource(unit, instance)
 }
 
-// Check returns the id of the check that is the source, or zero for another kind of source.
+// Check returns the id of the check that causes the problem, or zero if another source does.
 func (s Source) Check() CheckID {
 	if s.Kind != SourceCheck {
 		return 0
@@ -305,8 +305,8 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// CommandName formats a problem's source in the syntax of muster commands. A check is NAME, a trigger is
-// TEMPLATE:TRIGGER.
+// CommandName formats a problem's source as muster commands write the source, such as CHECK or
+// TEMPLATE:TRIGGER. A check is NAME, a trigger is TEMPLATE:TRIGGER.
 func (s Source) CommandName(name string) string {
 	if s.Instance == "" {
 		return name
@@ -395,7 +395,7 @@ const (
 	MaxValueTags  = 32       // tags of one value
 )
 
-// RunAnswer is a piece of output that a node returns for a run requested by a person
+// RunAnswer is a piece of output that a node returns when a person runs a check or command.
 type RunAnswer struct {
 	Node       NodeID
 	Output     []byte

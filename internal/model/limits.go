@@ -2,7 +2,7 @@ package model
 
 import "time"
 
-// This file is the only definition of limits and defaults. Tests compare the comments of resource.go, the tags of
+// This file is the only definition of limits and defaults. Tests compare the comments of resource_specs.go, the tags of
 // internal/config and the pages under docs/ with it. Bounds of the protocol are in internal/wire, of the journal in
 // internal/journal.
 

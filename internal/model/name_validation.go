@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NameError returns the fault in the name of a resource, or nil for a valid name.
+// NameError returns an error if a text is no valid resource name, or nil.
 func NameError(text string) error {
 	if text == "" {
 		return fmt.Errorf("the name is missing")
@@ -40,7 +40,7 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
-// EntityName returns the name of a node's entity in Sensu, possibly with capitals.
+// EntityName returns the name of a node's Sensu entity in the original spelling, possibly with capitals.
 func EntityName(meta Metadata, spec *NodeSpec) string {
 	for _, original := range [...]string{spec.Facts["sensuEntity"], meta.DisplayName} {
 		if CleanName(original) == meta.Name {
@@ -163,8 +163,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// CheckHostPort returns the fault in an address HOST:PORT, or nil. HOST is a name, an IPv4 address or an IPv6
-// address in brackets.
+// CheckHostPort returns an error if a text is not a valid address HOST:PORT, or nil. HOST is a name, an IPv4
+// address or an IPv6 address in brackets.
 func CheckHostPort(text string) error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "server address "+format, args...).WithHint("write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
@@ -199,7 +199,8 @@ func CheckHostPort(text string) error {
 	return bad("%q: an IPv6 address needs brackets, write [%s]:%s", text, text[:at], text[at+1:])
 }
 
-// HostOf returns the host part of an address HOST:PORT. A text without a port is the host.
+// HostOf returns the host of an address HOST:PORT, or an address without a port unchanged. A text without a
+// port is the host.
 func HostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host

@@ -46,8 +46,8 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// appendPerfdata parses the performance data in a text, and appends the values to a list. bad is the number of
-// malformed words.
+// appendPerfdata parses the Nagios performance data in a text, and appends the parsed values to a list. bad is
+// the number of malformed words.
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")

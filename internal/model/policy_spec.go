@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TechniqueSpec is a list of methods for one part of a node, as in Rudder. The methods keep that part as declared,
-// such as a file's content or a package. Directives apply it with their own values of its parameters.
+// TechniqueSpec is a list of configuration methods, such as required packages and file contents, as in Rudder.
+// The methods keep that part as declared, such as a file's content or a package. Directives apply it with their
+// own values of its parameters.
 type TechniqueSpec struct {
 	// Its purpose, for people.
 	Description string `json:"description,omitempty"`
@@ -23,7 +24,7 @@ type TechniqueSpec struct {
 	MultiInstance bool `json:"multiInstance,omitempty"`
 }
 
-// Kind returns the name of the kind.
+// Kind returns the name of the resource kind, Technique.
 func (*TechniqueSpec) Kind() string { return "Technique" }
 
 // Parameter is a typed parameter of a technique, for which each directive gives a value.
@@ -54,9 +55,9 @@ const SecretParameter = "secret"
 // IsLoop reports whether components can loop over the parameter, that is, a list or map.
 func (p *Parameter) IsLoop() bool { return p.Type == "list" || p.Type == "map" }
 
-// Method is one component of a technique, with a name and the arguments of one policy method. Such a method is
-// a file's content. In audit mode a method checks and never changes anything. In enforce mode it checks,
-// applies the missing part, and checks again. It has more than 25 fields because each kind of method is one.
+// Method is one component (checked part) of a technique, such as a required file content. Such a method is a
+// file's content. In audit mode a method checks and never changes anything. In enforce mode it checks, applies
+// the missing part, and checks again. It has more than 25 fields because each kind of method is one.
 type Method struct {
 	// The name of the component in reports, unique within the technique or block.
 	Component string `json:"component"`
@@ -418,7 +419,7 @@ type DirectiveSpec struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Kind returns the name of the kind.
+// Kind returns the name of the resource kind, Directive.
 func (*DirectiveSpec) Kind() string { return "Directive" }
 
 // OneShotSpec is the time in which each node runs a one-shot directive.
@@ -449,10 +450,11 @@ type PolicyAlert struct {
 	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 }
 
-// Kind returns the name of the kind.
+// Kind returns the name of the resource kind, Policy.
 func (*PolicySpec) Kind() string { return "Policy" }
 
-// QualifyReferences returns a copy in which each handler and route is written NAMESPACE/NAME.
+// QualifyReferences returns a copy of the alert settings in which handlers and route are written
+// NAMESPACE/NAME.
 func (a *PolicyAlert) QualifyReferences(namespace string) *PolicyAlert {
 	out := *a
 	qualifyReferences(&out, namespace)
@@ -495,11 +497,12 @@ type ParameterValue struct {
 	Map      bool       // the value is a map, not a list
 }
 
-// LoopItem is one element of a list or map over which a component loops. A map has key and value; a text in a list has
-// the empty name.
+// LoopItem is one element of a list or map, for which a component of a technique runs once. A map has key and
+// value; a text in a list has the empty name.
 type LoopItem map[string]Scalar
 
-// Name returns the text that identifies the loop element, such as its key. It is its text, its key, or its field name.
+// Name returns the text that identifies the loop element, such as its map key. It is its text, its key, or its
+// field name.
 func (e LoopItem) Name() string {
 	for _, field := range []string{"", "key", "name"} {
 		if text, ok := e[field]; ok {
@@ -512,7 +515,7 @@ func (e LoopItem) Name() string {
 // TextValue makes a parameter value of a text.
 func TextValue(text string) ParameterValue { return ParameterValue{Text: Scalar(text)} }
 
-// UnmarshalJSON decodes a text, number, boolean, list or map.
+// UnmarshalJSON decodes a parameter value from a text, number, boolean, list or map.
 func (v *ParameterValue) UnmarshalJSON(data []byte) error {
 	*v = ParameterValue{}
 	switch data = bytes.TrimSpace(data); {
@@ -582,8 +585,8 @@ func (v ParameterValue) String() string {
 	return string(data)
 }
 
-// Selected returns the name and the arguments of the component's policy method. A valid component sets exactly
-// one, or has a block instead.
+// Selected returns name and arguments of the one policy method, such as fileContent, that the component sets. A
+// valid component sets exactly one, or has a block instead.
 func (m *Method) Selected() (names []string, arguments []any) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {

@@ -49,8 +49,8 @@ type MissingError struct {
 // Error returns a text that names the property without a value.
 func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
 
-// PropertyValues is the type of a function that looks up a property of a node by name. It returns the value as JSON,
-// or an error if two groups contradict each other. ok is false for an unset property.
+// PropertyValues is a function that returns the value of a node's property by name. It returns the value as
+// JSON, or an error if two groups contradict each other. ok is false for an unset property.
 type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 
 // ParseTemplate parses a text with {{ .props.NAME }} variables. With shell, every value will be quoted for the POSIX
@@ -66,7 +66,8 @@ func ParseMethodTemplate(text string, shell bool) (*Template, error) {
 	return parseTemplate(text, shell, true)
 }
 
-// parseTemplate parses a text with variables. params allows parameters of a technique.
+// parseTemplate parses a text with variables for node properties and, if allowed, technique parameters. params
+// allows parameters of a technique.
 func parseTemplate(text string, shell, params bool) (*Template, error) {
 	t := &Template{}
 	scan := shellScan{on: shell}
@@ -104,7 +105,7 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 // contain braces.
 func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
 
-// TemplateLiteral restores the original text of a template that LiteralText made.
+// TemplateLiteral reverses LiteralText, by restoring the original text from an escaped template.
 func TemplateLiteral(template string) string {
 	return strings.ReplaceAll(template, literalBraces, "{{")
 }
@@ -128,11 +129,12 @@ func (t *Template) appendLiteral(s string) {
 // members of objects: .props.a.b uses "a".
 func (t *Template) Names() []string { return t.names }
 
-// Expand returns the text with property values in place of its variables. The error is a *MissingError.
+// Expand returns the text of the template with property values in place of the variables. The error is a
+// *MissingError.
 func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
 
-// expand returns the text with property values in place of its variables. escape changes each value first, nil changes
-// nothing.
+// expand returns the template's text with property values, each changed by escape, in place of variables.
+// escape changes each value first, nil changes nothing.
 func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
 	switch {
 	case t.sensu != nil:
@@ -178,8 +180,8 @@ func (t *Template) fillVariables(word string) string {
 	return b.String()
 }
 
-// value returns the value of the template variable, or its default value. It is the property's value or, if that is
-// missing, the default.
+// value returns the property's value for the template variable or, without a value, the variable's default. It
+// is the property's value or, if that is missing, the default.
 func (p *templatePart) value(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(p.path[0])
 	if conflict != "" {
@@ -240,7 +242,7 @@ func PropertyNameError(name string) error {
 	return nil
 }
 
-// isPathByte reports whether a byte is allowed in the name of a property.
+// isPathByte reports whether a byte may occur in the property name of a template variable.
 func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
@@ -318,8 +320,8 @@ const ParameterPrefix = ".params."
 // ItemName is the name under which a template reads the element of a loop. ItemName, a dot and a field name read a field.
 const ItemName = ".item"
 
-// itemName returns the name of the template variable for a field of a loop element. For an empty field it is
-// the element itself.
+// itemName returns the full name of a loop variable, such as .item.key, for a loop element's field. For an
+// empty field it is the element itself.
 func itemName(field string) string {
 	if field == "" {
 		return ItemName
@@ -327,8 +329,7 @@ func itemName(field string) string {
 	return ItemName + "." + field
 }
 
-// ItemField returns the field of a loop element to which a template variable refers. ok is false for other
-// names.
+// ItemField returns the field of a loop variable, such as key for .item.key. ok is false for other names.
 func ItemField(name string) (field string, ok bool) {
 	rest, ok := strings.CutPrefix(name, ItemName)
 	return strings.TrimPrefix(rest, "."), ok
@@ -358,7 +359,7 @@ func skipSpace(text string, at int) int {
 	return at
 }
 
-// quotedString parses a quoted string at an offset, and returns the offset after the string.
+// quotedString parses the quoted string at an offset of a text, and returns the offset after the string.
 func quotedString(text string, at int) (value string, next int, ok bool) {
 	prefix, err := strconv.QuotedPrefix(text[at:])
 	if err != nil {
@@ -385,7 +386,7 @@ func defaultValue(text string, at int) (value string, next int, ok bool) {
 	return value, next, err == nil && value != ""
 }
 
-// shellQuote says how to quote a property value at one position of a shell line. The shell must read the value as
+// shellQuote says how to quote a property value at one place in a shell line. The shell must read the value as
 // plain text.
 type shellQuote uint8
 
@@ -425,10 +426,10 @@ func (q shellQuote) write(b *strings.Builder, value string) {
 	}
 }
 
-// shellScan determines the shell quoting at a variable's position, by reading the shell line before. It knows plain
-// words, '…', "…", backslashes, comments and plain $(…) without quotes or brackets in it; as soon as it meets
-// something else (here documents, backquotes, nested substitution, $'…') it refuses every variable that follows
-// instead of guessing, because a wrong guess would let a value run as code.
+// shellScan reads a shell line up to a template variable, to determine whether the variable stands inside
+// quotes. It knows plain words, '…', "…", backslashes, comments and plain $(…) without quotes or brackets
+// in it; as soon as it meets something else (here documents, backquotes, nested substitution, $'…') it
+// refuses every variable that follows instead of guessing, because a wrong guess would let a value run as code.
 type shellScan struct {
 	on      bool
 	in      byte   // 0 bare, '\'' single, '"' double, '#' comment
@@ -439,7 +440,7 @@ type shellScan struct {
 	unclear string // the construct that the scan does not follow
 }
 
-// advance reads a text as a part of the shell line, and updates the quoting state
+// advance reads the next part of a shell line, and updates whether the following character is quoted.
 func (s *shellScan) advance(text string) {
 	if !s.on {
 		return
@@ -455,7 +456,7 @@ func (s *shellScan) advance(text string) {
 // prev returns the byte before the current position in the shell line
 func (s *shellScan) prev() byte { return byte(s.last) }
 
-// step updates the quoting state for one more byte of the shell line
+// step updates for one more byte of the shell line whether the following byte is quoted.
 func (s *shellScan) step(c byte) {
 	if s.escaped {
 		s.escaped = false

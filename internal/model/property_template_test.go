@@ -145,8 +145,8 @@ func TestCommandTemplate(t *testing.T) {
 	}
 }
 
-// TestShellQuoting runs shell lines with random values as variables, and expects each value as plain text. It tries
-// every position that the parser accepts.
+// TestShellQuoting runs shell lines with random property values, and expects the shell to see plain text. It
+// tries every position that the parser accepts.
 func TestShellQuoting(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh")

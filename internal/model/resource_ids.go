@@ -13,13 +13,13 @@ import (
 type (
 	// NodeID is the id of a node, which never changes
 	NodeID uint32
-	// UnitID is the id of a unit, that is, a resource assigned to nodes, such as a check. The server assigns units to
-	// nodes. It survives edits of the unit. All kinds of units must draw from one sequence.
+	// UnitID is the id of a resource that can be assigned to nodes (unit), such as a check. The server assigns
+	// units to nodes. It survives edits of the unit. All kinds of units must draw from one sequence.
 	UnitID uint32
 	// CheckID is the id of a check
 	CheckID = UnitID
-	// DefinitionID is the id of a compiled definition (see Definition). An edit that changes how a check runs or how
-	// its results become events creates a new one.
+	// DefinitionID is the id of a compiled version of a check, Template or directive (see Definition). An edit
+	// that changes how a check runs or how its results become events creates a new one.
 	DefinitionID uint32
 	// NamespaceID is the id of a namespace.
 	NamespaceID uint32
@@ -35,7 +35,7 @@ const (
 	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
 )
 
-// Partition is the number, from 0 to 255, of one of the groups into which nodes are divided.
+// Partition is the number, 0 to 255, of one of the groups into which all nodes are divided.
 type Partition uint8
 
 // Partitions is the number of partitions. It never changes, because the format of the journal depends on it.
@@ -121,7 +121,7 @@ func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(
 // firstBuiltinDefinition is the first id of built-in definitions, far above all ids that the intent store gives.
 const firstBuiltinDefinition DefinitionID = 0xffff0000
 
-// BuiltinDefinitionID returns the definition id of a built-in check.
+// BuiltinDefinitionID returns the definition id of a built-in check's compiled form.
 func BuiltinDefinitionID(check CheckID) DefinitionID {
 	return firstBuiltinDefinition + DefinitionID(check)
 }

@@ -15,7 +15,7 @@ import (
 // SpecSource holds the Go files that declare the specs of resources: their comments are the text of
 // muster explain and of docs/reference/resources.md.
 //
-//go:embed resource.go handler_services.go notification_route.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go waiver.go rule_spec.go rollout.go
+//go:embed resource_specs.go handler_service_specs.go route_and_pipeline_specs.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go waiver.go rule_group_spec.go rollout.go
 var SpecSource embed.FS
 
 var (
@@ -72,7 +72,8 @@ func (h *Hook) Runs(status Status, code int) bool {
 	return false
 }
 
-// Source names the origin of a node's groups and labels. It is a join token with its id, or an operator's approval.
+// Source names the join token or operator from which a node got its groups and labels. It is a join token with
+// its id, or an operator's approval.
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"
@@ -91,7 +92,8 @@ func (s *NodeSpec) AssignedGroups() []string { return s.withGrantedGroups(s.Grou
 // JoinableGroups returns the groups that the agent may join by itself, without repetitions.
 func (s *NodeSpec) JoinableGroups() []string { return s.withGrantedGroups(s.MayJoin) }
 
-// withGrantedGroups adds the groups that the join token granted to a list of groups, without repetitions.
+// withGrantedGroups returns a list of groups, plus the groups that the join token gave the node, without
+// repetitions.
 func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	if s.JoinGrant == nil {
 		return groups

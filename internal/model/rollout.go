@@ -29,7 +29,7 @@ const (
 	DefaultRolloutMaxFailed = "5%"
 )
 
-// ParseShare returns the share of a text such as 10% or 0.5%, from 0 to 1. ok is false for any other text.
+// ParseShare converts a percentage such as 10% or 0.5% to a number from 0 to 1. ok is false for any other text.
 func ParseShare(text string) (share float64, ok bool) {
 	number, percent := strings.CutSuffix(text, "%")
 	value, err := strconv.ParseFloat(number, 64)
@@ -87,7 +87,8 @@ type RolloutStep struct {
 // UnderWay reports whether a roll-out is running, so that nodes may have different versions.
 func (r *Rollout) UnderWay() bool { return r.Accepted != r.Candidate }
 
-// ResponsiblePeople returns the authors of the change, and the people who made the authors' tokens.
+// ResponsiblePeople returns the authors of the rolled-out change, and the creators of the tokens that authors
+// used.
 func (r *Rollout) ResponsiblePeople() []string {
 	if len(r.Authors) == 0 { // an older version stored it
 		return []string{r.By}
@@ -95,7 +96,7 @@ func (r *Rollout) ResponsiblePeople() []string {
 	return r.Authors
 }
 
-// AllSteps returns the declared steps, and 100% as the last step.
+// AllSteps returns the roll-out's declared steps, with 100% of the nodes added as the last step.
 func (r *Rollout) AllSteps() []string {
 	if n := len(r.Spec.Steps); n > 0 && r.Spec.Steps[n-1] == "100%" {
 		return r.Spec.Steps
@@ -121,15 +122,16 @@ func (r *Rollout) LastStepTime() time.Time {
 	return time.Time{}
 }
 
-// ExemptNodes exempts nodes, so that their failures do not stop the roll-out.
+// ExemptNodes adds nodes whose failures do not stop the roll-out.
 func (r *Rollout) ExemptNodes(nodes ...NodeID) {
 	r.Excused = append(slices.Clone(r.Excused), nodes...)
 	slices.Sort(r.Excused)
 	r.Excused = slices.Compact(r.Excused)
 }
 
-// RolloutOrder returns a number by which nodes are sorted for roll-outs. It depends on nothing but the node's id, so
-// that the order never changes, and spreads nodes evenly (the finalizer of splitmix64).
+// RolloutOrder returns a node's sort number, which decides how early a roll-out reaches the node. It depends on
+// nothing but the node's id, so that the order never changes, and spreads nodes evenly (the finalizer of
+// splitmix64).
 func RolloutOrder(id NodeID) uint64 {
 	x := uint64(id) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

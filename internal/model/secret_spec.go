@@ -56,8 +56,8 @@ type CommandSecret struct {
 	Secret string `json:"secret" ref:"Secret"`
 }
 
-// DefinitionSecret is a reference to a secret in a compiled check, Template or directive. It has the secret's location
-// on the node, or the name by which the agent requests it from the server.
+// DefinitionSecret is a Secret to which a compiled check, Template or directive refers. It has the secret's
+// location on the node, or the name by which the agent requests it from the server.
 type DefinitionSecret struct {
 	Env       string // in a Template: the macro; in a directive: the parameter
 	Name      string // of the Secret: NAMESPACE/NAME
@@ -65,10 +65,10 @@ type DefinitionSecret struct {
 	AgentFile string
 }
 
-// OnServer reports whether the server can read the secret value, as opposed to agents.
+// OnServer reports whether the server reads the secret value, instead of the agent on each node.
 func (s *SecretSpec) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// OnServer reports whether the value of the secret is on the server, not on the node.
+// OnServer reports whether the server reads the secret's value, instead of the agent on each node.
 func (s *DefinitionSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
 // Location describes for people where the secret value is stored.

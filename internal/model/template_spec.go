@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// TemplateSpec bundles items, triggers and discovery rules that are put on nodes together.
+// TemplateSpec is a set of items, triggers and discovery rules that are assigned to nodes together.
 type TemplateSpec struct {
 	// The nodes that it is linked to; default none.
 	Targets *Targets `json:"targets,omitempty"`
@@ -39,7 +39,7 @@ type MacroSecret struct {
 	Secret string `json:"secret" ref:"Secret"`
 }
 
-// Kind returns the name of the kind.
+// Kind returns the name of the resource kind, Template.
 func (*TemplateSpec) Kind() string { return "Template" }
 
 // Item is one metric or text of a Template, with key, value type and preprocessing steps. The steps make the values of
@@ -83,11 +83,11 @@ func (i *Item) IsCollected() bool {
 	return i.From == "" && !i.Trapper && i.NotCollected == "" && !i.IsComputed()
 }
 
-// IsComputed reports whether the server itself computes or measures the item's values.
+// IsComputed reports whether the server computes the item's values by a formula, or measures its own state.
 func (i *Item) IsComputed() bool { return i.NotCollected == "" && (i.Formula != "" || i.Internal) }
 
-// ItemSources counts the items of a Template by the way in which values arrive. An item that is made of another one
-// counts as that one.
+// ItemSources counts a Template's items by origin of the values, such as collected, computed or received. An
+// item that is made of another one counts as that one.
 type ItemSources struct {
 	Collected int // by the agent
 	Trapper   int // sent by a program such as zabbix_sender
@@ -95,7 +95,7 @@ type ItemSources struct {
 	Idle      int // without a source: Muster does not support the type of the item
 }
 
-// CountSources counts the items of a Template by the source of their values.
+// CountSources counts a Template's items by origin of the values, such as collected, computed or received.
 func (s *TemplateSpec) CountSources() (n ItemSources) {
 	byKey := make(map[string]*Item, len(s.Items))
 	for i := range s.Items {
@@ -138,7 +138,7 @@ type ValueMap struct {
 	Mappings []ValueMapping `json:"mappings"`
 }
 
-// ValueMapping is the text that stands for one or several values of an item.
+// ValueMapping assigns one text to one or several values of an item.
 type ValueMapping struct {
 	// How values are compared: equal (default), greaterOrEqual, lessOrEqual, inRange, regexp or default.
 	Type string `json:"type,omitempty"`
@@ -182,8 +182,8 @@ type Step struct {
 	OnFail     *OnFail  // nil: the item becomes unsupported
 }
 
-// OnFail has the replacement for the error of a failed preprocessing step. At most one field is set; none discards the
-// value.
+// OnFail has the value or error text that an item gets in place of a preprocessing step's error. At most one
+// field is set; none discards the value.
 type OnFail struct {
 	// The input of the next step, in place of the failed output.
 	Value *string `json:"value,omitempty"`
@@ -205,7 +205,8 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON decodes a step, a mapping of its name to a text or a list of texts. The mapping may also have onFail.
+// UnmarshalJSON decodes a preprocessing step, written as a mapping of its name to one or several texts. The
+// mapping may also have onFail.
 func (s *Step) UnmarshalJSON(data []byte) error {
 	*s = Step{}
 	var fields map[string]json.RawMessage

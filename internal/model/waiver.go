@@ -24,7 +24,7 @@ type WaiverSpec struct {
 	Expires Time `json:"expires"`
 }
 
-// Kind returns the name of the kind.
+// Kind returns the name of the resource kind, Waiver.
 func (*WaiverSpec) Kind() string { return "Waiver" }
 
 // MaxWaiver is the longest time from the apply of a Waiver to its end.
@@ -43,13 +43,14 @@ type WaiverDefinition struct {
 	ExpiresUnixMs      int64
 }
 
-// ToDefinition returns the compiled Waiver as a complete Definition. The compiled Waiver must not be changed
-// after this call.
+// ToDefinition wraps the compiled Waiver as a Definition, the common form of all compiled resources. The
+// compiled Waiver must not be changed after this call.
 func (c *WaiverDefinition) ToDefinition() *Definition {
 	return c.Definition.SetBody(DefinitionWaiver, c)
 }
 
-// AsWaiver returns the compiled Waiver in the definition. It returns nil if the definition is nil or of another kind.
+// AsWaiver returns the definition's body as a compiled Waiver, or nil for another kind of definition. It
+// returns nil if the definition is nil or of another kind.
 func (c *Definition) AsWaiver() *WaiverDefinition {
 	if c == nil {
 		return nil
@@ -58,10 +59,10 @@ func (c *Definition) AsWaiver() *WaiverDefinition {
 	return waiver
 }
 
-// Expires returns the end of the waiver.
+// Expires returns the time at which the waiver ends.
 func (c *WaiverDefinition) Expires() time.Time { return time.UnixMilli(c.ExpiresUnixMs).UTC() }
 
-// CoversDirective reports whether the waiver excuses components of a directive.
+// CoversDirective reports whether the waiver excuses any component of a directive.
 func (c *WaiverDefinition) CoversDirective(d *DirectiveDefinition) bool {
 	if c.Technique != "" {
 		return c.Technique == d.Technique
@@ -69,7 +70,7 @@ func (c *WaiverDefinition) CoversDirective(d *DirectiveDefinition) bool {
 	return c.Directive == d.Name && c.DirectiveNamespace == d.Namespace
 }
 
-// CoversComponent reports whether the waiver excuses a component of its directive.
+// CoversComponent reports whether the waiver excuses a given component (checked part) of a directive.
 func (c *WaiverDefinition) CoversComponent(name string) bool {
 	return len(c.Components) == 0 || slices.ContainsFunc(c.Components, func(of string) bool { return ComponentWithin(name, of) })
 }

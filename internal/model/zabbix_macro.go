@@ -16,7 +16,8 @@ type Macro struct {
 	Kind    MacroContext
 }
 
-// MacroContext says which kind of context a macro has. It is none, a text or a regular expression.
+// MacroContext says whether a Zabbix macro has no context, a fixed context text or a regular expression. It is
+// none, a text or a regular expression.
 type MacroContext uint8
 
 // Kinds of contexts.
@@ -95,8 +96,8 @@ func parseWholeMacro(text string) (Macro, bool) {
 	return m, length > 0 && length == len(text)
 }
 
-// MacroNames returns the names of the Properties that can give values to the macros in a text. Each macro counts with
-// its context and without it.
+// MacroNames returns the names of all Properties that could set a Zabbix macro in a text. Each macro counts
+// with its context and without it.
 func MacroNames(text string) (names []string) {
 	_, _ = replaceMacros(text, func(m Macro) (string, error) {
 		for _, one := range []Macro{m, {Name: m.Name}} {
@@ -194,8 +195,8 @@ func NewMacroValues(values map[string]string) (m *MacroValues, err error) {
 	return m, err
 }
 
-// value returns the value that fits a macro and its context best. The exact context comes first, then the first
-// pattern that matches the context, then the value without context.
+// value returns the macro's value for the context that fits best, or for no context. The exact context comes
+// first, then the first pattern that matches the context, then the value without context.
 func (m *MacroValues) value(of Macro) (string, error) {
 	if m != nil {
 		if m.secret[of.Name] {
@@ -224,8 +225,8 @@ func (e *MissingMacroError) Error() string {
 	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
 }
 
-// markSecret marks a macro as secret, so that the server cannot expand the macro. Texts of the server then cannot
-// contain its value.
+// markSecret marks a macro as secret, so that only the agent, not the server, puts in the value. Texts of the
+// server then cannot contain its value.
 func (m *MacroValues) markSecret(macro string) {
 	if m.secret == nil {
 		m.secret = map[string]bool{}
@@ -266,8 +267,8 @@ func (m *MacroValues) Value(macro string) (string, error) {
 	return "", fmt.Errorf("the macro %s is unknown here: write its value", macro)
 }
 
-// MacroCallLength returns the length of the macro with a function at the start of a text. An example is
-// {{$NAME}.regsub("a", "b")}. The length is zero if the text begins with no such macro.
+// MacroCallLength returns the length of the macro call, such as {{$NAME}.func()}, at the start of a text. An
+// example is {{$NAME}.regsub("a", "b")}. The length is zero if the text begins with no such macro.
 func MacroCallLength(text string) int {
 	if _, length := entityTokenAt(text); length > 0 && text[1] == '{' {
 		return length
@@ -285,7 +286,8 @@ func MacroCallLength(text string) int {
 	return 0
 }
 
-// Expand returns a text with values in place of its macros, and refuses secret macros. A secret macro is an error.
+// Expand returns a text with values in place of Zabbix macros, or an error for a secret macro. A secret macro
+// is an error.
 func (m *MacroValues) Expand(text string) (string, error) {
 	if !strings.Contains(text, "{$") {
 		return text, nil
@@ -293,7 +295,8 @@ func (m *MacroValues) Expand(text string) (string, error) {
 	return replaceMacros(text, m.value)
 }
 
-// ExpandPublic returns a text with values in place of its macros, except secret macros. Secret macros stay.
+// ExpandPublic returns a text with values in place of its Zabbix macros, but leaves secret macros unchanged.
+// Secret macros stay.
 func (m *MacroValues) ExpandPublic(text string) (string, error) {
 	if !strings.Contains(text, "{$") {
 		return text, nil
@@ -362,7 +365,7 @@ func (s *Step) Texts() []string {
 	return list
 }
 
-// eachMacroText calls do for each text of the Template that may contain macros.
+// eachMacroText calls a function for each text of the Template that may contain Zabbix macros.
 func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 	ofParts := func(items []Item, triggers []DefinitionTrigger) {
 		for i := range items {
@@ -421,7 +424,7 @@ func (c *TemplateDefinition) secretOf(macro string) *DefinitionSecret {
 	return &c.Secrets[i]
 }
 
-// SecretsIn returns the secrets of the macros in a text.
+// SecretsIn returns the Secrets that give values to the Zabbix macros in a text.
 func (c *TemplateDefinition) SecretsIn(text string) (list []DefinitionSecret) {
 	for _, name := range MacroNames(text) {
 		if s := c.secretOf(name); s != nil && !slices.Contains(list, *s) {
@@ -431,8 +434,9 @@ func (c *TemplateDefinition) SecretsIn(text string) (list []DefinitionSecret) {
 	return list
 }
 
-// PropertyMacros returns the macro values that a node's properties give to the Template. It returns nil if no macro
-// has such a value. It leaves out a Property with a conflict, so that the macro keeps the value of the Template.
+// PropertyMacros returns the values that a node's properties give to the macros of the Template. It returns nil
+// if no macro has such a value. It leaves out a Property with a conflict, so that the macro keeps the value of
+// the Template.
 func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[string]string) {
 	for _, name := range c.MacroNames() {
 		value, conflict, ok := properties(name)
@@ -447,7 +451,8 @@ func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[
 	return set
 }
 
-// MacroValues returns the values of the Template's macros. The values that Properties set replace its own.
+// MacroValues returns the values of the Template's macros, where values from Properties replace the Template's
+// own. The values that Properties set replace its own.
 func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	values := maps.Clone(c.Macros)
 	if values == nil {

@@ -45,8 +45,8 @@ sent a second time.`,
 	}, repairData)
 }
 
-// RestoredCommand returns the command `muster doctor restored`. The command prepares a data folder that was restored
-// from a backup.
+// RestoredCommand returns the command `muster doctor restored`, which prepares data restored from a backup for
+// the server. The command prepares a data folder that was restored from a backup.
 func RestoredCommand() *cobra.Command {
 	return commandForStoppedServer(&cobra.Command{
 		Use:   "restored --data DIR",
@@ -207,9 +207,9 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	return false, nil
 }
 
-// remakeHistory deletes the part of the history that the server rebuilds from the journal at its next start. It
-// returns a sentence about these changes. A start replays the journal from the snapshots: from its first commit
-// without any, else from the oldest ones.
+// remakeHistory deletes the part of the change history that the server's next start reads from the journal
+// again. It returns a sentence about these changes. A start replays the journal from the snapshots: from its
+// first commit without any, else from the oldest ones.
 func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
 	if whole {
 		return "the next start reads all changes from the journal again", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
@@ -235,9 +235,9 @@ func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.St
 		since.UTC().Format(time.RFC3339), first), past.ForgetChanges(ctx, kept)
 }
 
-// latestDatabaseRecord returns the newest record of the database ids, from snapshots or journal, or zero. The
-// record has the revision of declared resources and the ids of the databases. whole reports that the journal
-// has all commits since the first.
+// latestDatabaseRecord returns the newest stored record of the databases' ids, from snapshots or journal, or
+// zero. The record has the revision of declared resources and the ids of the databases. whole reports that the
+// journal has all commits since the first.
 func latestDatabaseRecord(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentRecord, whole bool, err error) {
 	at := uint64(0)
 	for p := range model.Partitions {
@@ -265,8 +265,8 @@ func latestDatabaseRecord(ctx context.Context, log *journal.Log, snapshots *snap
 	return last, whole, err
 }
 
-// recordedPositions returns journal options with the newest journal positions that other stores have recorded.
-// Snapshots and history have recorded the positions; they reveal a missing end of the journal.
+// recordedPositions returns journal options with the newest journal positions that snapshots and databases have
+// recorded. Snapshots and history have recorded the positions; they reveal a missing end of the journal.
 func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
 	o = datadir.JournalOptions(cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
@@ -292,8 +292,8 @@ func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Optio
 	return o, err
 }
 
-// repairSnapshots writes empty snapshots for groups of nodes (partitions) whose state is lost. Neither a snapshot nor
-// the journal has the state of such a share (partition).
+// repairSnapshots writes an empty snapshot for each group of nodes (partition) whose snapshot is lost. Neither
+// a snapshot nor the journal has the state of such a share (partition).
 func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from uint64, err error) {
 	at := log.Tail()
 	from = at.Number

@@ -128,8 +128,9 @@ func resetActor() intent.Actor {
 	return intent.Actor{User: "local", Address: "local", Message: "muster auth reset-password"}
 }
 
-// passwordRequest is the content of a file that asks the running server to reset a password. The command muster auth
-// reset-password writes it for a running server. It holds the hash that the store keeps, not the password.
+// passwordRequest is the content of a file that asks the running server to reset a user's password. The command
+// muster auth reset-password writes it for a running server. It holds the hash that the store keeps, not the
+// password.
 type passwordRequest struct {
 	User string `json:"user"`
 	Hash string `json:"hash"`
@@ -180,7 +181,7 @@ func requestPasswordReset(ctx context.Context, data, user, password string, mayR
 	}
 }
 
-// refusalOfRequest reads why the server refused a password reset, and returns nil for an accepted reset.
+// refusalOfRequest returns the error with which the server refused a password reset, or nil without a refusal.
 func refusalOfRequest(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,16 +17,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Policy decides to which addresses the server may connect. It also decides about redirects. The nil Policy allows
-// all.
+// Policy decides to which addresses the server itself may open connections. It also decides about redirects.
+// The nil Policy allows all.
 type Policy struct {
 	networks  []netip.Prefix
 	hosts     []string
 	listeners func() []net.Addr // TCP addresses on which the server listens
 }
 
-// Parse returns a policy for outgoing connections that allows the given exceptions. Exceptions are addresses, networks
-// and host names.
+// Parse returns a policy for the server's outgoing connections, with addresses, networks and hosts allowed as
+// exceptions. Exceptions are addresses, networks and host names.
 func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
 	p := &Policy{listeners: listeners}
 	for _, text := range exceptions {

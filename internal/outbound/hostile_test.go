@@ -83,8 +83,8 @@ func TestRedirectsStayOnTheirHost(t *testing.T) {
 	}
 }
 
-// FuzzParse parses random texts as exceptions of a policy, and expects an error or an allowed exception. An
-// exception must be refused or be in the policy.
+// FuzzParse parses random texts as exceptions of a connection policy, and expects an error or exactly one
+// exception. An exception must be refused or be in the policy.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"10.0.0.0/8", "fe80::1", "example.org", "a b", ""} {
 		f.Add(s)

@@ -118,8 +118,8 @@ func Write(w io.Writer, columns []Column, rows [][]string) error {
 	return err
 }
 
-// page encodes the values of a column as one Parquet data page. First it has for each row whether it has a value, as
-// runs of equal bits, then the values.
+// page encodes one column's values of all rows as a Parquet data page. First it has for each row whether it has
+// a value, as runs of equal bits, then the values.
 func page(c *Column, rows [][]string, column int) ([]byte, error) {
 	var levels, values []byte
 	for at := 0; at < len(rows); {

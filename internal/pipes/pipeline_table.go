@@ -3,7 +3,7 @@
 //
 // The server calls Table.Apply with changed declarations; Table.Decide uses the resources in force at its start.
 // No lock is held while JavaScript runs, because a change replaces the immutable state. No goroutines. Start
-// reading at workflow.go.
+// reading at workflow_decisions.go.
 package pipes
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table has the compiled filters, mutators and pipelines of event handling. It also has the windows (calendars). Safe
-// for concurrent use.
+// Table has the compiled filters, mutators and pipelines through which the server passes events. It also has
+// the windows (calendars). Safe for concurrent use.
 type Table struct {
 	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see FindScripts; nil: there are no Assets. Set it
 	// before any other call.
@@ -32,8 +32,8 @@ type Table struct {
 	state atomic.Pointer[compiledState]
 }
 
-// compiledState is one version of a Table, with all compiled resources. The resources are filters, mutators, pipelines
-// and windows. It is immutable.
+// compiledState has all compiled resources of one version of a Table. The resources are filters, mutators,
+// pipelines and windows. It is immutable.
 type compiledState struct {
 	filters   map[route.Name]*assetScript[*filter.Filter]
 	mutators  map[route.Name]*Mutator
@@ -123,7 +123,8 @@ func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	return nil
 }
 
-// removeDeclaration removes the resource of the given kind and name from the state.
+// removeDeclaration removes the compiled resource of the given kind and name from the next version of the
+// table.
 func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	switch kind {
 	case "Filter":

@@ -14,8 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck compiles a Check to its targets and its form for agents. Its definition contains the text of the
-// Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
+// compileCheck compiles a Check into its targets and the definition that agents receive. Its definition
+// contains the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other
+// resources.
 func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	definition, err := checkDefinition(c, d, spec)
@@ -259,7 +260,7 @@ func (u *unit) runsNewVersion(n *node) bool {
 	return u != nil && u.next != nil && u.next.includes(n)
 }
 
-// bodyFor returns the compiled version of a check for nodes with a given set of checks.
+// bodyFor returns the compiled version of a check, old or new, that nodes with a given unitSet run.
 func (u *unit) bodyFor(s *unitSet) *body {
 	if u.next != nil && s.runsNewVersion(u.ID) {
 		return u.next.body

@@ -17,7 +17,7 @@ import (
 )
 
 // fleet is the planner's model of all nodes, with compiled resources, group members and assigned checks. It has no
-// lock and does no input or output. Only apply changes it (apply_changes.go). A test computes all derived fields from
+// lock and does no input or output. Only apply changes it (incremental_recomputation.go). A test computes all derived fields from
 // the definitions and compares.
 type fleet struct {
 	now         func() time.Time // for the times of steps
@@ -167,7 +167,7 @@ func (f *fleet) groupText(g directory.GroupID) string {
 	return directory.GroupText(f.groupNumbers.name(g))
 }
 
-// nodesNamed returns the nodes with a given name in targets, in one namespace or in all
+// nodesNamed returns the nodes that a name in targets means, in one namespace or in all namespaces.
 func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	if name.Namespace == "" {
 		return f.byBareName[name.Name]

@@ -75,7 +75,8 @@ func (s *definitionStore) load(ctx context.Context, log *slog.Logger) (broken ui
 	return broken, nil
 }
 
-// addStored decodes a compiled check from a database row. It adds the check to the directory, which readers use.
+// addStored decodes a compiled check from its database row, and makes the check available to readers. It adds
+// the check to the directory, which readers use.
 func (s *definitionStore) addStored(row intent.Row) error {
 	var body definitionRow
 	if err := json.Unmarshal(row.Body, &body); err != nil {
@@ -93,8 +94,8 @@ func (s *definitionStore) addStored(row intent.Row) error {
 	return nil
 }
 
-// hash computes the hash of each compiled check. A definition that the store already knows replaces the body's one. It
-// returns the bodies with new definitions, whose id is zero.
+// hash computes the content hash of each compiled check, to find equal stored checks. A definition that the
+// store already knows replaces the body's one. It returns the bodies with new definitions, whose id is zero.
 func (s *definitionStore) hash(units []*unit) (fresh []*body) {
 	one := func(b *body) {
 		b.definition.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, b.definition))
@@ -249,7 +250,7 @@ func (s *definitionStore) markUnused(ctx context.Context, definitions []*model.D
 	return nil
 }
 
-// remove deletes compiled checks from the database and the directory.
+// remove deletes compiled checks from the database and from the planner's directory (table for readers).
 func (s *definitionStore) remove(ctx context.Context, definitions []*model.Definition) error {
 	writes := make([]intent.Write, len(definitions))
 	for i, c := range definitions {

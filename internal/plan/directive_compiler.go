@@ -21,8 +21,8 @@ type policyTargets struct {
 	policy route.Name
 }
 
-// compileDirective compiles a Directive with the components of its technique. The unit lands on the nodes of all
-// policies that name it: a policy itself becomes no unit.
+// compileDirective compiles a Directive together with the components (checked parts) of its technique. The unit
+// lands on the nodes of all policies that name it: a policy itself becomes no unit.
 func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.DirectiveSpec), d.key.Namespace
 	found, at := c.resource("Technique", ns, spec.Technique)
@@ -112,8 +112,8 @@ func (u *unit) addSecrets(c *unitCompiler, definition *model.DirectiveDefinition
 	return nil
 }
 
-// addAssets adds the Assets of a directive's components to its compiled form. The components write files of these
-// Assets to nodes.
+// addAssets adds to a compiled directive the Assets that its components (checked parts) need. The components
+// write files of these Assets to nodes.
 func (u *unit) addAssets(c *unitCompiler, definition *model.DirectiveDefinition, technique string) error {
 	for i := range definition.Components {
 		component := &definition.Components[i]
@@ -141,7 +141,8 @@ func (u *unit) addAssets(c *unitCompiler, definition *model.DirectiveDefinition,
 	return nil
 }
 
-// directiveBody returns a compiled directive with its size and the names of the properties that its components read.
+// directiveBody returns a compiled directive with its size, and the properties that its components (checked
+// parts) read.
 func directiveBody(definition *model.Definition) (*body, error) {
 	directive := definition.AsDirective()
 	names, err := directive.PropertyNames()
@@ -156,8 +157,8 @@ func directiveBody(definition *model.Definition) (*body, error) {
 	return b, err
 }
 
-// addPolicies adds the targets of all policies with a directive to the compiled directive. It also adds the
-// receivers of the policies to the definition.
+// addPolicies adds to a compiled directive the targets of all policies that contain the directive. It also adds
+// the receivers of the policies to the definition.
 func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *model.DirectiveDefinition) error {
 	var alert *model.PolicyAlert
 	var alertOf string

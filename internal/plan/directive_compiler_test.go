@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// motdTechnique returns a technique with one component, which writes its parameter into the file /etc/motd.
+// motdTechnique returns a technique with one component (checked part), which writes its parameter into the file
+// /etc/motd.
 func motdTechnique(name string) *model.TechniqueSpec {
 	return &model.TechniqueSpec{
 		Parameters: []model.Parameter{{Name: "text"}},

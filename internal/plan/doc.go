@@ -6,11 +6,11 @@
 // subscribers, and reports removed results (Options.Removed). Preview compiles without keeping anything;
 // the Inspector explains to people.
 //
-// The way of a change: changed_resources.go decodes resources and compiles units (resource_compiler.go,
-// check_compiler.go for checks) and numbers their definitions (definition_store.go). apply_changes.go brings the
+// The way of a change: translate_resource_changes.go decodes resources and compiles units (resource_compiler.go,
+// check_compiler.go for checks) and numbers their definitions (definition_store.go). incremental_recomputation.go brings the
 // definitions of the fleet (compiled_fleet.go) up to date, then conditions and groups (group_members.go) and the nodes
-// of units (target_selection.go). assignment_build.go composes the assignments of the affected nodes with their
-// properties (property_values.go). Start reading at planner.go, which publishes the changed records.
+// of units (target_selection.go). build_node_assignments.go composes the assignments of the affected nodes with their
+// properties (merge_node_properties.go). Start reading at planner.go, which publishes the changed records.
 //
 // The package starts no goroutine. One goroutine compiles at a time, under one mutex; readers of the
 // directory take no lock.

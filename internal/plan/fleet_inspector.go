@@ -36,8 +36,8 @@ func (i *Inspector) withFleet(fn func(inspection)) {
 	fn(inspection{i.p.fleet})
 }
 
-// NodeProperties returns a function that returns the value of any property of a node by its name. No check of the node
-// needs to read the property.
+// NodeProperties returns a function to look up the value of any property of a node by name. No check of the
+// node needs to read the property.
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
 		i.withFleet(func(f inspection) {
@@ -354,8 +354,8 @@ func (f inspection) countUsers(l *intent.Placement, of directory.ResourceKey) {
 	}
 }
 
-// containsName reports whether a resource refers to another resource by a given name. The references are written in a
-// namespace.
+// containsName reports whether one resource's list of references contains the name of another resource. The
+// references are written in a namespace.
 func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }

@@ -273,7 +273,7 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	}
 }
 
-// matches returns the nodes for which a condition in the index is true, without a new evaluation.
+// matches returns the nodes that a condition selects according to the index, without a new evaluation.
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
 // setNode chooses the node on which the next calls of match evaluate conditions.
@@ -370,7 +370,7 @@ func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	return g != nil && g.def != nil && g.def.trusted
 }
 
-// permittedTargets returns the targets of a group without inner groups that the group may not include. A
+// permittedTargets returns the targets of a group, without untrusted inner groups if the group is trusted. A
 // trusted group must contain only trusted groups.
 func (f *fleet) permittedTargets(def *groupDef) *targets {
 	if !def.trusted {

@@ -211,8 +211,8 @@ func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
 	}
 }
 
-// TestHandlerUsesIncludeNodes expects the use count of a handler or pipeline to include all nodes with its
-// name. These nodes name it for their keepalive or their removal.
+// TestHandlerUsesIncludeNodes expects the use count of a handler or pipeline to include all nodes that name
+// either. These nodes name it for their keepalive or their removal.
 func TestHandlerUsesIncludeNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
@@ -244,8 +244,8 @@ func TestHandlerUsesIncludeNodes(t *testing.T) {
 	uses("one less", 2, 2)
 }
 
-// TestHandlerUsesIncludeResources expects a handler to count the routes, pipelines and Sensu agents that name the handler.
-// Users in the same apply also count.
+// TestHandlerUsesIncludeResources expects the use count of a handler to include routes, pipelines and Sensu
+// agents naming the handler. Users in the same apply also count.
 func TestHandlerUsesIncludeResources(t *testing.T) {
 	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {

@@ -69,8 +69,8 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	})
 }
 
-// randomRename replaces some random changes of a node by the renaming of an existing node. The new name is
-// unused.
+// randomRename turns some random changes of a node into renames of an existing node to an unused name. The new
+// name is unused.
 func (h *testPlanner) randomRename(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
@@ -85,7 +85,7 @@ func (h *testPlanner) randomRename(rt *rapid.T, w intent.Write) intent.Write {
 	return w
 }
 
-// removedSinceStart returns the nodes removed since the start, as RemovalsSince reports.
+// removedSinceStart returns all nodes removed since the planner's first revision, as RemovalsSince reports.
 func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	marks, err := h.p.RemovalsSince(rt.Context(), 0)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// compileUnit is a function that compiles a declared resource for nodes, such as a check. It reads other resources
-// through the unitCompiler, which remembers them: when one of them changes, the unit is compiled again.
+// compileUnit is the type of functions that compile a declared resource for nodes, such as a check. It reads
+// other resources through the unitCompiler, which remembers them: when one of them changes, the unit is
+// compiled again.
 type compileUnit func(*unitCompiler, *declaredResource) (*unit, error)
 
 // unitCompilers has the compile function of each kind that nodes can get, such as Check.
@@ -376,7 +377,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 	}, nil
 }
 
-// property compiles a Property to the scope for which the value is declared, and the value.
+// property compiles a Property resource to its value and the scope for which the value is declared.
 func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propertyDef, error) {
 	d := &propertyDef{Name: name, property: cmp.Or(spec.Property, name.Name), value: spec.Value, merge: spec.Merge}
 	level, of, _ := strings.Cut(spec.Scope, ":")
@@ -405,8 +406,9 @@ func routeName(namespace, name string) route.Name {
 	return route.Name{Namespace: namespace, Name: name}
 }
 
-// nodeName splits the name of a node in a resource into the namespace and the name itself. In the shared namespace a
-// name without a namespace means the nodes of that name in all namespaces: then the result has an empty Namespace.
+// nodeName splits a node's name, as written in a resource, into its namespace and its plain name. In the shared
+// namespace a name without a namespace means the nodes of that name in all namespaces: then the result has an
+// empty Namespace.
 func nodeName(ns, name string) route.Name {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		return routeName(before, after)
@@ -423,8 +425,8 @@ func matchesNode(name, node route.Name) bool {
 	return name.Name == node.Name && (name.Namespace == "" || name.Namespace == node.Namespace)
 }
 
-// groupName splits the name of a group in a resource into the namespace and the name itself. The text is NAME for its
-// own namespace, or shared/NAME. Not ok: the group is of another namespace, and cannot be named.
+// groupName splits a group's name, as written in a resource, into its namespace and its plain name. The text is
+// NAME for its own namespace, or shared/NAME. Not ok: the group is of another namespace, and cannot be named.
 func groupName(ns, name string) (route.Name, bool) {
 	before, after, ok := strings.Cut(name, "/")
 	switch {

@@ -142,8 +142,8 @@ func (w *explainer) selectionHint(name string, t *targets) string {
 	return ""
 }
 
-// items explains which groups, nodes and conditions of targets select the node. yes has the parts that select it, no
-// has the others.
+// items explains which of the groups, nodes and conditions in targets select the node. yes has the parts that
+// select it, no has the others.
 func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	sort := func(y Explanation) {
 		if y.Lands {

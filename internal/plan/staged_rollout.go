@@ -21,9 +21,9 @@ import (
 // receivers. The record is written in the commit that stores the candidate, so that no crash comes between, and package
 // rollout writes it from there on. Which nodes run the candidate follows from the record, the nodes' ids and their groups.
 
-// rollout has the new version of a directive, and the set of nodes that already run the version. The new
-// version is the candidate. It runs on the members of the groups, and on the nodes before the bound in the
-// order of model.RolloutOrder.
+// rollout has a directive's new version, and the set of nodes that already run the new version. The new version
+// is the candidate. It runs on the members of the groups, and on the nodes before the bound in the order of
+// model.RolloutOrder.
 type rollout struct {
 	*body
 	bound  uint64
@@ -120,9 +120,9 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	return writes, nil
 }
 
-// stagePreview determines both versions of unchanged directives in roll-outs, for a preview of other changes. A
-// changed one is shown on all the nodes that will have it. The preview may write roll-outs, too: written. waits
-// reports whether the new body of a unit needs an approval.
+// stagePreview determines the accepted and new versions of unchanged directives in roll-outs, for a preview of
+// other changes. A changed one is shown on all the nodes that will have it. The preview may write roll-outs,
+// too: written. waits reports whether the new body of a unit needs an approval.
 func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[model.UnitID]model.Rollout) (waits func(model.UnitID) bool, err error) {
 	waiting := map[model.UnitID]bool{}
 	waits = func(id model.UnitID) bool { return waiting[id] }
@@ -292,7 +292,7 @@ func (p *Planner) sourceChanges(ctx context.Context, u *unit, revision int64) (l
 	return list[:after], nil
 }
 
-// stage assigns the new version to nodes that a roll-out has reached, and the accepted version elsewhere. The
+// stage gives the new version to nodes that a roll-out has reached, and the accepted version to others. The
 // nodes that the roll-out has reached get the new version, the others the accepted version. A definition that
 // the store lost is replaced by the compiled one, which then reaches all nodes.
 func (p *Planner) stage(u *unit, r *model.Rollout) error {
@@ -320,7 +320,8 @@ func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	return nil
 }
 
-// find returns a stored compiled check by the name of its database row. It returns nil if no such row exists.
+// find returns a stored compiled check by its database key (the content hash and the check's id). It returns
+// nil if no such row exists.
 func (s *definitionStore) find(name string) *model.Definition {
 	text, unit, _ := strings.Cut(name, "-")
 	id, err := strconv.ParseUint(unit, 10, 32)

@@ -92,7 +92,7 @@ func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) 
 	p.build.Add(uint32(id))
 }
 
-// readersOf returns the nodes in a property's scope where a check reads the property
+// readersOf returns all nodes in a property's scope with at least one check that reads the property.
 func (f *fleet) readersOf(at declarationKey) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
@@ -352,7 +352,7 @@ func (b *builder) proxyTargets(s *unitSet, leftOut []model.UnitID, definitions [
 	return directory.NewProxyTargets(list, nodes, definitions)
 }
 
-// nodeIDs returns the ids in a bitmap as a list of nodes, ascending.
+// nodeIDs converts a bitmap of node ids to an ascending list.
 func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	ids := make([]model.NodeID, 0, b.GetCardinality())
 	for it := b.Iterator(); it.HasNext(); {

@@ -11,9 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileWaiver compiles a Waiver, which excuses nodes from components of directives. So its edit changes only the
-// assignments of its nodes, and no definition of a directive. An expired waiver stays on its nodes: each agent reads
-// the end.
+// compileWaiver compiles a Waiver, which excuses nodes from components (checked parts) of directives. So its
+// edit changes only the assignments of its nodes, and no definition of a directive. An expired waiver stays on
+// its nodes: each agent reads the end.
 func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.WaiverSpec), d.key.Namespace
 	definition := &model.WaiverDefinition{

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Condition is the compiled condition of a component. It is a subset of CEL over the components before it and the
-// node's facts.
+// Condition is the compiled condition under which an agent runs a component (checked part) of a directive. It
+// is a subset of CEL over the components before it and the node's facts.
 type Condition struct {
 	eval  func(*Scope) bool
 	names []namePosition
@@ -21,13 +21,13 @@ type namePosition struct {
 	start, end int // of its quoted form
 }
 
-// Scope has the component statuses and facts that a condition reads.
+// Scope has the statuses of components (checked parts of a directive) and the facts that a condition reads.
 type Scope struct {
 	Facts    map[string]string
 	Statuses map[string]Status // of the components that ran before; the key is the component's name
 }
 
-// Components returns the names of the components that the condition reads.
+// Components returns the names of the directive's components (checked parts) that the condition reads.
 func (c *Condition) Components() []string {
 	names := make([]string, len(c.names))
 	for i := range c.names {
@@ -36,7 +36,7 @@ func (c *Condition) Components() []string {
 	return names
 }
 
-// renameComponents returns the text of a condition with other names for its components.
+// renameComponents returns the text of a condition, with each component name replaced by the function rename.
 func renameComponents(text string, rename func(string) string) (string, error) {
 	c, err := ParseCondition(text)
 	if err != nil {
@@ -52,8 +52,8 @@ func renameComponents(text string, rename func(string) string) (string, error) {
 	return b.String() + text[at:], nil
 }
 
-// anyMatches reports whether a component, or any component of a block, has a status of a given class. If the
-// name belongs to a block or loop, one matching component is enough.
+// anyMatches reports whether the named component, or any component in the named block, has a matching status.
+// If the name belongs to a block or loop, one matching component is enough.
 func (s *Scope) anyMatches(name string, matches func(Status) bool) bool {
 	if status, ran := s.Statuses[name]; ran {
 		return matches(status)
@@ -66,8 +66,8 @@ func (s *Scope) anyMatches(name string, matches func(Status) bool) bool {
 	return false
 }
 
-// IsTrue reports whether the condition of a component is true. A component that did not run is neither changed nor ok
-// nor failed.
+// IsTrue reports whether a component's condition is true for given component statuses and facts. A component
+// that did not run is neither changed nor ok nor failed.
 func (c *Condition) IsTrue(s *Scope) bool { return c.eval(s) }
 
 // functions has the functions that a condition may call. Each applies to a component, or to all components of a block
@@ -78,13 +78,13 @@ var functions = map[string]func(s *Scope, name string) bool{
 	"failed":  func(s *Scope, name string) bool { return s.anyMatches(name, isFailed) },
 }
 
-// isChanged reports whether an agent repaired a component.
+// isChanged reports whether a component's status means that an agent has repaired the node.
 func isChanged(s Status) bool { return s == Repaired }
 
-// isOK reports whether a component is as declared.
+// isOK reports whether a component's status means that the node is as declared.
 func isOK(s Status) bool { return s == Compliant || s == Success || s == Repaired }
 
-// isFailed reports whether a component is not as declared, or could not be checked.
+// isFailed reports whether a component's status means not compliant, failed or impossible to check.
 func isFailed(s Status) bool { return s == NonCompliant || s == Error || s == CouldNotCheck }
 
 // maxConditionDepth bounds the nesting of a condition.
@@ -152,7 +152,7 @@ func (p *conditionParser) quoted() string {
 	return text
 }
 
-// parseAlternatives parses terms joined by ||.
+// parseAlternatives parses the parts of a condition that || joins.
 func (p *conditionParser) parseAlternatives() func(*Scope) bool {
 	left := p.parseConjunction()
 	for p.accept("||") {
@@ -162,7 +162,7 @@ func (p *conditionParser) parseAlternatives() func(*Scope) bool {
 	return left
 }
 
-// parseConjunction parses terms joined by &&.
+// parseConjunction parses the parts of a condition that && joins.
 func (p *conditionParser) parseConjunction() func(*Scope) bool {
 	left := p.parseTerm()
 	for p.accept("&&") {
@@ -172,8 +172,8 @@ func (p *conditionParser) parseConjunction() func(*Scope) bool {
 	return left
 }
 
-// parseTerm parses one term of a condition. It is a negation, parentheses, a function of a component or a comparison
-// of a fact.
+// parseTerm parses one operand of && or || in a condition. It is a negation, parentheses, a function of a
+// component or a comparison of a fact.
 func (p *conditionParser) parseTerm() func(*Scope) bool {
 	if p.depth++; p.depth > maxConditionDepth {
 		p.fail("the condition is nested too deeply")

@@ -33,8 +33,9 @@ const (
 	maxComponentName = 255
 )
 
-// Compile returns the components and blocks of a technique, with the values of a directive. A component with a loop
-// stands once for each element of its list or map. An error names the parameter or component that is wrong.
+// Compile compiles a technique with a directive's values to components (checked parts) and blocks. A component
+// with a loop stands once for each element of its list or map. An error names the parameter or component that
+// is wrong.
 func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterValue) (*Compiled, error) {
 	bound, err := bindParameters(technique.Parameters, values)
 	if err != nil {
@@ -60,7 +61,7 @@ func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterVa
 	return &c.Compiled, err
 }
 
-// compiler collects the components of a technique during its compilation.
+// compiler collects the components (checked parts) of a technique during the technique's compilation.
 type compiler struct {
 	Compiled
 	values map[string]model.ParameterValue
@@ -68,8 +69,8 @@ type compiler struct {
 	size   int             // at most the encoded size of the components so far, in bytes
 }
 
-// addSize adds to the size of the compiled directive, and returns an error above the limit. It returns an error
-// if the directive becomes too large for agents.
+// addSize adds bytes to the size of the compiled directive, and returns an error above the limit. It returns an
+// error if the directive becomes too large for agents.
 func (c *compiler) addSize(size int) error {
 	if c.size += size; c.size > maxSize {
 		return model.Errorf(model.Invalid, "the directive is too large for agents: more than %s", model.Size(maxSize)).WithHint("divide the technique, or shorten its loops")
@@ -86,7 +87,7 @@ type scope struct {
 	mode   string // of the innermost block with a mode
 }
 
-// addMethods adds the components of the methods of one block or technique.
+// addMethods compiles all methods in one block or technique to components (checked parts of the directive).
 func (c *compiler) addMethods(methods []model.Method, in scope) (err error) {
 	for i := range methods {
 		m := &methods[i]
@@ -120,8 +121,9 @@ func (c *compiler) addMethods(methods []model.Method, in scope) (err error) {
 // outerField is the field under which the element of a loop has the element of the loop around it.
 const outerField = "outer"
 
-// itemOf returns the fields of a loop's element. The fields of the element of the loop around it (nil: there is none) begin with
-// "outer."; if that element is a text, it is the field outer.
+// itemOf returns the fields of a loop's element, together with the fields of the outer loop's element. The
+// fields of the element of the loop around it (nil: there is none) begin with "outer."; if that element is a
+// text, it is the field outer.
 func itemOf(e model.LoopItem, outer map[string]string) (map[string]string, error) {
 	item := make(map[string]string, len(e)+len(outer))
 	for field, text := range outer {
@@ -136,7 +138,7 @@ func itemOf(e model.LoopItem, outer map[string]string) (map[string]string, error
 	return item, nil
 }
 
-// addMethod adds the component of a method, or a block and its components.
+// addMethod compiles one method to a component, or one block to a block with its components.
 func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	if c.names[name] {
 		return model.Errorf(model.Invalid, "two components are named %q", name).WithHint("write another name, or remove the equal element of the loop")

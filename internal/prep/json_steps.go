@@ -27,8 +27,8 @@ func compileJSONPath(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckJSONError compiles the step checkJsonError, which fails with the text at a path of a document. Invalid
-// JSON and a path without match are none.
+// compileCheckJSONError compiles the step checkJsonError, which fails if a JSON document has an error text at a
+// path. Invalid JSON and a path without match are none.
 func compileCheckJSONError(params []string, _ item.Type) (stepFunc, error) {
 	path, err := parseJSONPath(params[0])
 	if err != nil {

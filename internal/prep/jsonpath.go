@@ -69,8 +69,8 @@ func (p *jsonPath) find(t *jsonTree, n uint32) (uint32, bool) {
 	return n, true
 }
 
-// child returns the child of node n for one name or index of a segment. `at` is the number of the name or index in the
-// segment's list. Of members with the same name it is the last one.
+// child returns the child of JSON node n with a member name or index of the segment. `at` is the number of the
+// name or index in the segment's list. Of members with the same name it is the last one.
 func (t *jsonTree) child(n uint32, s *pathSegment, at int) (found uint32, position int, ok bool) {
 	want := -1
 	if s.kind == byIndex {
@@ -251,7 +251,7 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 	return nil
 }
 
-// filterCandidates adds the children for which the filter of the path segment is true to the result
+// filterCandidates adds to the result all children that pass the filter of the path segment.
 func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
 	for _, m := range children {
 		ok, err := q.passes(m.node)
@@ -280,7 +280,7 @@ func (q *jsonQuery) passes(n uint32) (bool, error) {
 // maxVisits bounds how often the paths of a document visit its values. The limit is a second of processor time.
 const maxVisits = 1 << 26
 
-// countVisit counts the visit of a value, or fails at the limit.
+// countVisit counts one more visited value of the JSON document, and fails above the limit.
 func (t *jsonTree) countVisit() error {
 	if t.visits++; t.visits > maxVisits {
 		return fmt.Errorf("all paths visit more than %d values of this document", maxVisits)
@@ -288,7 +288,7 @@ func (t *jsonTree) countVisit() error {
 	return nil
 }
 
-// add adds a value to the result, or fails at the limit of values
+// add adds a value to the result of the path segment, or fails at the limit of values.
 func (q *jsonQuery) add(m jsonMatch) error {
 	if len(q.matches) == maxJSONMatches {
 		return fmt.Errorf("the JSONPath matches more than %d values", maxJSONMatches)

@@ -51,7 +51,7 @@ func (v filterValue) numeric() (float64, bool) {
 	return v.number, v.kind == filterNumber
 }
 
-// truthValue converts true to the filter value 1, and false to 0
+// truthValue converts a bool to a filter value, 1 for true and 0 for false.
 func truthValue(b bool) filterValue {
 	if b {
 		return filterValue{kind: filterNumber, number: 1}
@@ -94,8 +94,8 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	return filterExpr{}, err
 }
 
-// readOperand parses an operand of a filter. It is a number, a text, a path, a negation or an expression in
-// parentheses.
+// readOperand parses one operand of a JSONPath filter, such as a path or constant. It is a number, a text, a
+// path, a negation or an expression in parentheses.
 func (r *pathReader) readOperand() (filterExpr, error) {
 	if r.depth++; r.depth > maxFilterDepth {
 		return filterExpr{}, errors.New("too many levels")
@@ -156,13 +156,13 @@ func (r *pathReader) readOperand() (filterExpr, error) {
 	return constantExpr(filterValue{kind: filterNumber, number: f}), nil
 }
 
-// constantExpr returns a filter expression with a constant value
+// constantExpr returns a JSONPath filter expression with a constant value.
 func constantExpr(v filterValue) filterExpr {
 	return filterExpr{constant: &v, eval: func(*jsonTree, uint32) (filterValue, error) { return v, nil }}
 }
 
-// pathExpr returns a filter expression that evaluates a path. The path starts at the document's root or at the
-// filtered value.
+// pathExpr returns a JSONPath filter expression that has the value at a path. The path starts at the document's
+// root or at the filtered value.
 func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 	var member *jsonPath
 	if p.plain && !fromRoot {
@@ -286,8 +286,8 @@ func calculate(operator string, a, b filterValue) (filterValue, error) {
 	return filterValue{kind: filterNumber, number: x}, nil
 }
 
-// compare applies a comparison operator to two values. Two numbers are compared as numbers, other values as texts. A
-// missing value equals nothing.
+// compare applies a comparison operator to two values of a JSONPath filter. Two numbers are compared as
+// numbers, other values as texts. A missing value equals nothing.
 func compare(operator string, a, b filterValue) bool {
 	if a.kind == filterMissing || b.kind == filterMissing {
 		return operator == "!="

@@ -39,7 +39,8 @@ func parseFloat(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// number converts a value to a number, if possible. The text of an integer becomes unsigned, of another number float.
+// number converts an item value to a number, if possible. The text of an integer becomes unsigned, of another
+// number float.
 func number(v item.Value) (item.Value, bool) {
 	if v.Kind() != item.TextValue {
 		return v, v.Kind() != item.None

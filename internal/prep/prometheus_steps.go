@@ -167,7 +167,8 @@ func (r *metricReader) name(colons bool) string {
 	return r.source[start:r.position]
 }
 
-// label parses a label of a sample or pattern. It has a name, an operator and a quoted value.
+// label parses one label with its value, or one label condition, of a Prometheus sample or pattern. It has a
+// name, an operator and a quoted value.
 func (r *metricReader) label() (l metricLabel, operator string, err error) {
 	if l.name = r.name(false); l.name == "" {
 		return l, "", errors.New("expected the name of a label")
@@ -306,7 +307,7 @@ func (p *metricPattern) matches(m *metricRows, row *metricRow) (bool, error) {
 	return true, nil
 }
 
-// selectRows returns the samples that the Prometheus pattern selects
+// selectRows returns all samples that match the Prometheus pattern.
 func (p *metricPattern) selectRows(m *metricRows) ([]*metricRow, error) {
 	var found []*metricRow
 	check := func(row *metricRow) error {

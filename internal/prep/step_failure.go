@@ -25,14 +25,14 @@ type Failure struct {
 	text   string
 }
 
-// Error returns the error text for the state of the item
+// Error returns the text of the error, which the state of the item shows.
 func (f *Failure) Error() string { return f.text }
 
 // Unwrap returns the error of the failed step, for errors.Is and errors.As.
 func (f *Failure) Unwrap() error { return f.Reason }
 
-// newFailure returns the error of a failed step, whose text shows the outputs of the steps before. An error text that
-// onFail set stands alone.
+// newFailure returns the error of a failed step, with the outputs of all earlier steps in its text. An error
+// text that onFail set stands alone.
 func newFailure(input item.Value, outputs []item.Value, failed, err error, replaced bool) *Failure {
 	f := &Failure{Step: len(outputs) + 1, Reason: failed, text: err.Error()}
 	if replaced {

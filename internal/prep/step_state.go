@@ -23,7 +23,7 @@ type rememberedValue struct {
 	value item.Value
 }
 
-// memoryOf returns the value that a step remembers, by the step's number among all remembering steps.
+// memoryOf returns the memory of one step, by the step's number among all steps with a memory.
 func (s *State) memoryOf(i, n int) *rememberedValue {
 	if i == 0 {
 		return &s.first
@@ -50,8 +50,9 @@ func (s *State) Size() int {
 	return size
 }
 
-// Append encodes the remembered values and appends the bytes to dst. The code has the number of remembered values,
-// then kind, time and value of each. Times are varints, numbers 8 bytes, texts have their length in front.
+// Append encodes the values that the steps remember, and appends the bytes to dst. The code has the number of
+// remembered values, then kind, time and value of each. Times are varints, numbers 8 bytes, texts have their
+// length in front.
 func (s *State) Append(dst []byte) []byte {
 	n := 1 + len(s.more)
 	if n == 1 && s.first.value.Kind() == item.None {

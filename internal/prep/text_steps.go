@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// textOf converts a value to text. Numbers have the form of Zabbix: up to 15 digits without exponent.
+// textOf converts an item's value to text. Numbers have the form of Zabbix: up to 15 digits without exponent.
 func textOf(v item.Value) string {
 	if v.Kind() != item.FloatValue {
 		return v.String()
@@ -73,7 +73,7 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileRegex compiles the step regex, which fills a template from a regular expression's first match
+// compileRegex compiles the step regex, which fills an output template from a regular expression's first match.
 func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	source, template := params[0], params[1]
 	p, err := compilePattern(source, matchText)
@@ -115,7 +115,8 @@ func compileMatches(want bool) compileFunc {
 	}
 }
 
-// compileCheckRegexError compiles the step checkRegexError, which fails with a text from a regular expression's match
+// compileCheckRegexError compiles the step checkRegexError, which fails if a regular expression finds an error
+// text in the value.
 func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	template := ""
 	if len(params) > 1 {

@@ -41,8 +41,8 @@ func parseXML(text string) (*xmlquery.Node, error) {
 	return root, nil
 }
 
-// xmlPath is a compiled XPath expression for several goroutines. Its evaluation has state, so that each goroutine
-// takes one from the pool.
+// xmlPath is a compiled XPath expression that several goroutines may use at once. Its evaluation has state, so
+// that each goroutine takes one from the pool.
 type xmlPath struct{ pool sync.Pool }
 
 // compileXPath compiles an XPath expression.
@@ -64,7 +64,7 @@ func compileXPath(source string) (p *xmlPath, err error) {
 	return p, nil
 }
 
-// query evaluates the XPath expression, and returns nodes as XML or any other result as text
+// query evaluates the XPath expression, and returns selected nodes as XML or any other result as text.
 func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 	x, _ := p.pool.Get().(*xpath.Expr)
 	defer func() {
@@ -107,7 +107,7 @@ func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 	return out, nil
 }
 
-// writeXML writes a node and its descendants as XML, formatted as libxml does
+// writeXML writes an XML node and its descendants, formatted as libxml does.
 func writeXML(b *strings.Builder, n *xmlquery.Node) {
 	switch n.Type {
 	case xmlquery.TextNode:
@@ -168,8 +168,8 @@ func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckXMLError compiles the step checkXmlError, which fails with a text from an XML document. An XPath
-// expression selects the text. Invalid XML is none.
+// compileCheckXMLError compiles the step checkXmlError, which fails if an XML document has an error text at an
+// XPath. An XPath expression selects the text. Invalid XML is none.
 func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
 	if err != nil {

@@ -65,7 +65,7 @@ type answer struct {
 	Infos     []string        `json:"infos"`
 }
 
-// post sends the parameters as a form by POST and returns the decoded answer.
+// post sends the parameters to the tested API as a POST form, and returns the decoded answer.
 func post(t testing.TB, h http.Handler, path string, form url.Values) (a answer, status int) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, Prefix+"/api/v1/"+path, strings.NewReader(form.Encode()))
@@ -73,13 +73,13 @@ func post(t testing.TB, h http.Handler, path string, form url.Values) (a answer,
 	return send(t, h, r)
 }
 
-// get sends the parameters in the URL by GET and returns the decoded answer.
+// get sends the parameters to the tested API in the URL by GET, and returns the decoded answer.
 func get(t testing.TB, h http.Handler, path string, form url.Values) (a answer, status int) {
 	t.Helper()
 	return send(t, h, httptest.NewRequest(http.MethodGet, Prefix+"/api/v1/"+path+"?"+form.Encode(), nil))
 }
 
-// send sends a request and decodes the answer.
+// send sends an HTTP request to the tested API and decodes the answer.
 func send(t testing.TB, h http.Handler, r *http.Request) (a answer, status int) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -90,7 +90,8 @@ func send(t testing.TB, h http.Handler, r *http.Request) (a answer, status int) 
 	return a, w.Code
 }
 
-// httpEngine is a PromQL engine that passes each query to the API. So Prometheus' own test cases test the API.
+// httpEngine is a PromQL engine for Prometheus' test cases, and sends each query to the tested HTTP API. So
+// Prometheus' own test cases test the API.
 type httpEngine struct {
 	t     testing.TB
 	local *promql.Engine
@@ -384,7 +385,7 @@ func TestThirdQueryOfUserWaits(t *testing.T) {
 	})
 }
 
-// hangingQuerier is a querier that blocks until the query is cancelled.
+// hangingQuerier simulates a hanging series store, because each read blocks until the query is cancelled.
 type hangingQuerier struct{ storage.Querier }
 
 // Select blocks until the query is cancelled, in place of a read from the series store.

@@ -90,7 +90,7 @@ func appendLabels(b []byte, l labels.Labels) []byte {
 	return append(b, '}')
 }
 
-// appendComma appends a comma before each element of a JSON list, except the first.
+// appendComma appends a comma before an element of a JSON list, unless the element's index is 0.
 func appendComma(b []byte, i int) []byte {
 	if i > 0 {
 		b = append(b, ',')

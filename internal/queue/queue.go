@@ -2,7 +2,7 @@
 // capacity, an overflow policy and a depth (`muster get queues`; internal/metrics exports
 // it). A Registry lists all queues of one server; buffers of another form, such as the
 // journal's pending bytes, register themselves too. Kinds lists the server's queues with
-// their settings (queue_kinds.go); Slots limits concurrent work. In: items of any
+// their settings (queue_kinds_and_settings.go); Slots limits concurrent work. In: items of any
 // number of producers. Out: the same items, each to one consumer. No goroutines; one lock
 // over the registry's table. Start reading at Queue.Put.
 package queue

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects
-// the error ErrFull. A counter must show the overflow.
+// TestFullQueueFollowsItsPolicy puts items into full queues whose policy drops new items, and expects the error
+// ErrFull. A counter must show the overflow.
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)

@@ -60,9 +60,9 @@ func (s *Source) BeginReplay() (*Replay, error) {
 // At returns the journal position up to which the replay has read.
 func (p *Replay) At() journal.Position { return *p.at.Load() }
 
-// Read reads further entries of the journal, after the entries of earlier calls. It returns the position of the
-// journal's present end. It calls fn for every commit, also for one without transitions; the slice ts is reused
-// once fn returns. After an error close the replay.
+// Read reads the next entries of the journal, from the position at which the last call ended. It returns the
+// position of the journal's present end. It calls fn for every commit, also for one without transitions; the
+// slice ts is reused once fn returns. After an error close the replay.
 func (p *Replay) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
 	head := p.source.Journal.Head()
 	err := p.source.Journal.Read(ctx, p.At(), func(c journal.Commit) error {
@@ -91,13 +91,14 @@ type Journal interface {
 	Head() journal.Position
 }
 
-// Snapshots restores the event states for the start of a replay. *snapshot.Store implements it.
+// Snapshots loads saved snapshots of the event states, with which a replay of the journal starts.
+// *snapshot.Store implements it.
 type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source starts replays of the journal, and supplies snapshots of the live or the replayed event states. It
-// takes the states of the running replay, or else the live states. It is safe for concurrent use.
+// Source starts replays of the journal, and takes snapshots of the running replay's or the live event states.
+// It takes the states of the running replay, or else the live states. It is safe for concurrent use.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
@@ -127,8 +128,8 @@ func (s *Source) Revision() int64 { return s.Live.Revision() }
 // IsReplaying reports whether a replay of the journal is running.
 func (s *Source) IsReplaying() bool { return s.currentReplay() != nil }
 
-// Consumers returns the running replay as a reader of the journal, or nothing. So the journal keeps the segments that
-// the replay still needs.
+// Consumers returns the running replay, if any, as a journal reader whose unread segments must be kept. So the
+// journal keeps the segments that the replay still needs.
 func (s *Source) Consumers() []journal.Consumer {
 	if replay := s.currentReplay(); replay != nil {
 		return []journal.Consumer{{Name: "rederive", At: replay.At()}}

@@ -64,8 +64,8 @@ type partitionCommit struct {
 	section journal.Section
 }
 
-// Sections returns the section of the partition, and the section for records about all partitions. The own section is
-// that of the partition, the common section is All.
+// Sections returns the commit's journal sections with records about the partition's nodes or about all nodes.
+// The own section is that of the partition, the common section is All.
 func (c partitionCommit) Sections() (list []journal.Section) {
 	for _, s := range c.Commit.Sections() {
 		if s == c.section || s == journal.All {

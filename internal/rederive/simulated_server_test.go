@@ -19,7 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDefinition returns one of eight compiled test checks by its id. Half of the checks have a TTL of a few seconds.
+// testDefinition returns the compiled test check with the given id, from a set of eight checks. Half of the
+// checks have a TTL of a few seconds.
 func testDefinition(id model.DefinitionID) *model.CheckDefinition {
 	c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
 	for s := range c.Severities {
@@ -88,7 +89,8 @@ func (l *journalLife) deleteSegments(t testing.TB) {
 	}
 }
 
-// copiedCommit is a copy of a journal commit. It stays valid after the original's buffers are reused.
+// copiedCommit is a copy of a journal commit, which stays valid after the journal reuses its buffers. It stays
+// valid after the original's buffers are reused.
 type copiedCommit struct {
 	journal.Commit // nil: the fields below hold the whole commit
 	at             journal.Position
@@ -119,13 +121,14 @@ func (c *copiedCommit) Position() journal.Position { return c.at }
 // Received returns the time at which the server received the entries.
 func (c *copiedCommit) Received() int64 { return c.received }
 
-// Listening returns how long the server had listened to agents at the commit.
+// Listening returns for how long the server had accepted messages from agents before the commit.
 func (c *copiedCommit) Listening() time.Duration { return c.listening }
 
 // Sections returns the shares of the nodes (partitions) that have entries in the commit.
 func (c *copiedCommit) Sections() []journal.Section { return c.sections }
 
-// Entries calls fn with each entry of one section in the commit. Each partition of nodes has one section.
+// Entries calls fn with each entry in one section (share of the nodes) of the commit. Each partition of nodes
+// has one section.
 func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.entries[s] {
 		if err := fn(data); err != nil {
@@ -226,10 +229,10 @@ func (f *testFleet) text() []byte {
 	return text
 }
 
-// commitWaiter is a channel that receives the commit error of one entry.
+// commitWaiter is a channel that receives the error of one journal entry's commit.
 type commitWaiter chan error
 
-// Committed sends the commit's error.
+// Committed sends the error of a journal commit to the waiting test.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
 // write appends `count` random entries to the journal, each in a commit of its own.

@@ -33,24 +33,24 @@ func (testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprint("node-", id), true
 }
 
-// NodeLabels returns no labels.
+// NodeLabels returns no labels, because the test's nodes have none.
 func (testDirectory) NodeLabels(model.NodeID) map[string]string { return nil }
 
-// NodeFacts returns no facts.
+// NodeFacts returns no facts, because the test's nodes have none.
 func (testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups returns no groups.
+// NodeGroups returns no groups, because the test's nodes are in none.
 func (testDirectory) NodeGroups(model.NodeID) []string { return nil }
 
-// NodeProperties returns no properties.
+// NodeProperties returns no properties, because the test's nodes have none.
 func (testDirectory) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
 
-// SourceGroups returns no groups.
+// SourceGroups returns no groups, because the test's checks name none.
 func (testDirectory) SourceGroups(model.Source) []string { return nil }
 
-// SourceName returns placeholder names.
+// SourceName returns a placeholder as the name of each check (source of events) in the test.
 func (testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", s.PlaceholderName(), true
 }
@@ -58,7 +58,7 @@ func (testDirectory) SourceName(s model.Source) (string, string, bool) {
 // NamespaceName returns the name default for every namespace.
 func (testDirectory) NamespaceName(model.NamespaceID) (string, bool) { return "default", true }
 
-// NamespaceHandlers returns no handlers.
+// NamespaceHandlers returns no default handlers of a namespace, because the test sends no messages.
 func (testDirectory) NamespaceHandlers(string) []string { return nil }
 
 // Handler returns no handler, because the test needs none.

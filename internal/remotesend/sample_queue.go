@@ -249,13 +249,13 @@ func (q *Queue) countDropped(data []byte, err error) {
 	}
 }
 
-// waiter is a channel that receives the error of a commit to the log.
+// waiter is a channel that receives the error of a write to the remote-write queue's log.
 type waiter chan error
 
-// Committed sends the error of the commit to the waiting goroutine.
+// Committed sends the error of a write to the log, or nil, to the waiting goroutine.
 func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// Flush waits until all appended samples are safely on disk.
+// Flush waits until all samples that were added to the remote-write queue are on disk.
 func (q *Queue) Flush(ctx context.Context) error { return q.write(ctx, []byte{flushEntry}) }
 
 // recordSentPosition writes the position of the last sent sample to the log, and waits for the disk.
@@ -269,7 +269,7 @@ func (q *Queue) recordSentPosition(ctx context.Context) error {
 	return q.write(ctx, data)
 }
 
-// write appends an entry to the log, and waits until the entry is on disk.
+// write appends an entry to the remote-write queue's log, and waits until the entry is on disk.
 func (q *Queue) write(ctx context.Context, data []byte) error {
 	w := make(waiter, 1)
 	if err := q.log.Append(ctx, journal.Entry{Data: data, Waiter: w}); err != nil {

@@ -3,10 +3,10 @@
 //
 // Input: the checks (directory.RoundRobin), results (RecordResult), ended sessions (SessionEnded). Output: turns that
 // are handed to a session (Options.Give), and intervals without a connected member (Options.Missed). Nothing is stored:
-// intervals follow the clock, so a restart continues them. Due times by cron (recurring_run.go) follow wall-clock time; after a
+// intervals follow the clock, so a restart continues them. Due times by cron (run_scheduling.go) follow wall-clock time; after a
 // restart the age of the event (Options.Last) shows which of them ran.
 //
-// One goroutine (Run) and one lock, held while Give is called. Start reading at engine.go, then rotation.go.
+// One goroutine (Run) and one lock, held while Give is called. Start reading at engine.go, then reload_rotations.go.
 package roundrobin
 
 import (
@@ -76,7 +76,8 @@ func New(o Options) *Engine {
 // reloadEvery is the longest delay until a changed check takes effect.
 const reloadEvery = time.Second
 
-// engineTime returns a time since 1970 that advances evenly, even when somebody sets the wall clock.
+// engineTime returns a nanosecond count since 1970 that advances evenly, even when somebody sets the wall
+// clock.
 func (e *Engine) engineTime() time.Duration {
 	return time.Duration(e.startedAt.UnixNano()) + e.o.Now().Sub(e.startedAt)
 }

@@ -43,7 +43,8 @@ type pendingResult struct {
 	given wire.RoundRobinRun
 }
 
-// simulateMembers starts an Engine with simulated nodes that run its checks, at a fixed simulated time.
+// simulateMembers starts a round-robin Engine with simulated nodes that run its checks, at a fixed simulated
+// time.
 func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMembers {
 	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
@@ -57,7 +58,7 @@ func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundR
 	return f
 }
 
-// restartEngine replaces the engine by a new one, like a restart of the server.
+// restartEngine replaces the test's round-robin engine by a new one, to simulate a restart of the server.
 func (f *simulatedMembers) restartEngine() {
 	f.engine = New(Options{
 		Revision: func() int64 { return f.revision }, RoundRobins: func() []directory.RoundRobin { return f.robins },
@@ -121,7 +122,8 @@ func (f *simulatedMembers) advance(d time.Duration) {
 	}
 }
 
-// disconnect ends the session of a simulated node. The node then answers no more.
+// disconnect ends the session of a simulated node, as if its agent lost the connection. The node then answers
+// no more.
 func (f *simulatedMembers) disconnect(node model.NodeID) {
 	f.disconnected[node] = true
 	f.pendingAnswers = slices.DeleteFunc(f.pendingAnswers, func(a pendingResult) bool { return a.by == node })
@@ -243,8 +245,8 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	}
 }
 
-// TestDefaultTimeout expects a check without a timeout to get the default timeout. So no second member
-// runs a command that is still running.
+// TestDefaultTimeout expects a round-robin check without a timeout to get the default timeout for taking over a
+// run. So no second member runs a command that is still running.
 func TestDefaultTimeout(t *testing.T) {
 	r := &rotation{definition: &model.CheckDefinition{Interval: time.Minute}}
 	if got := r.timeout(); got != 65*time.Second {
@@ -255,7 +257,8 @@ func TestDefaultTimeout(t *testing.T) {
 	}
 }
 
-// TestTakeoverSkipsHangingMember lets a node hang, and expects the node to be tried again only after all other nodes.
+// TestTakeoverSkipsHangingMember lets one node hang, and expects the engine to choose all other nodes before
+// the hanging node.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 2))
 	f.hanging[2] = true

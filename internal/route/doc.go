@@ -6,5 +6,5 @@
 // check), so the cost of a decision depends on the selectors that could match, not on the number of
 // silences.
 //
-// Start reading at problem.go (the input of a decision), then selector.go.
+// Start reading at problem.go (the input of a decision), then selector_index.go.
 package route

@@ -19,12 +19,12 @@ type Name struct{ Namespace, Name string }
 // String returns NAMESPACE/NAME.
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// compare orders names by namespace, then by name.
+// compare compares two qualified names by namespace, then by name.
 func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
 
-// Source names the check or trigger that a problem comes from.
+// Source names the check, trigger or other origin that a problem comes from.
 type Source struct {
 	Kind     model.SourceKind
 	Name     Name // in the node's namespace, or shared
@@ -62,7 +62,7 @@ func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	return holds
 }
 
-// conditionNode returns the problem's node in the form that CEL conditions read.
+// conditionNode returns the node of a problem, with the variables that CEL conditions can read.
 func (p *Problem) conditionNode() *where.Node {
 	if p.node == nil {
 		p.node = where.NewNode()
@@ -184,7 +184,8 @@ const (
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails, or a trigger
 )
 
-// Dependency is an event that delays messages about dependent events while its own problem is open.
+// Dependency is an event that, while failing, delays messages about other events, such as an upstream node's
+// keepalive.
 type Dependency struct {
 	Node       model.NodeID
 	Source     model.Source
@@ -216,8 +217,8 @@ func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.
 	return nil, nil
 }
 
-// Declaration is a declared or deleted resource with which the table of routes is updated. Routes and windows
-// are such resources.
+// Declaration is a declared or deleted Route, Silence or Window, with which the route table is updated. Routes
+// and windows are such resources.
 type Declaration struct {
 	Kind string
 	Name

@@ -35,8 +35,8 @@ type Step struct {
 	After, Repeat time.Duration
 }
 
-// mute is the compiled mute of a route, a calendar of times without messages. It has a selector of problems,
-// and the times at which their messages wait.
+// mute is the compiled mute calendar of a route, the times at which the route sends no messages. It has a
+// selector of problems, and the times at which their messages wait.
 type mute struct {
 	selector *selector
 	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
@@ -79,8 +79,8 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group returns the key by which problems are grouped into one message. One message reports all problems with the same
-// key.
+// Group returns the grouping key of a problem, because one message reports all problems with equal keys. One
+// message reports all problems with the same key.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -126,7 +126,8 @@ func (r *Route) Escalate(opened, first time.Time) Escalation {
 	return c
 }
 
-// Due returns the next step of the escalation, and the time at which the step is due. If no step is left, ok is false.
+// Due returns the next step of a problem's escalation along a route, and its due time. If no step is left, ok
+// is false.
 func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	for i, t := range c {
 		if !t.IsZero() && (!ok || t.Before(at)) {
@@ -153,8 +154,8 @@ func (c Escalation) AdaptToRoute(r *Route, opened time.Time) Escalation {
 	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }
 
-// Choice names the rule by which the routes of a problem were chosen. Examples are the handlers of its check, a
-// matching route, or a default.
+// Choice is the rule that chose a problem's routes, such as a matching route or a default. Examples are the
+// handlers of its check, a matching route, or a default.
 type Choice int
 
 const (
@@ -215,8 +216,8 @@ func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckDefinitio
 	return routes, ByMatch
 }
 
-// directRoute returns a route without a name that notifies the given handlers. A handler without a namespace belongs
-// to the given namespace.
+// directRoute returns a route without a name that notifies the handlers named by a check or namespace. A
+// handler without a namespace belongs to the given namespace.
 func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {

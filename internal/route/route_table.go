@@ -40,15 +40,16 @@ func (t *Table) ChangeChannel() <-chan struct{} {
 	return t.changed
 }
 
-// ReceiversVersion returns a counter that grows whenever a change may send open problems to other handlers.
+// ReceiversVersion returns a counter that grows whenever a changed route or default may give open problems
+// other recipients.
 func (t *Table) ReceiversVersion() uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.receivers
 }
 
-// NotifyChange tells waiting goroutines that the routes have changed. It is for changes outside the table, such as other
-// handlers of a check. receivers says that handler lists changed.
+// NotifyChange tells the goroutines waiting on ChangeChannel that the table of routes has changed. It is for
+// changes outside the table, such as other handlers of a check. receivers says that handler lists changed.
 func (t *Table) NotifyChange(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +174,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of reason to delay a message, such as silence or maintenance.
+// HoldKind is the kind of reason to delay messages about a problem, such as silence or maintenance.
 type HoldKind string
 
 const (

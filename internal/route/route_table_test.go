@@ -67,8 +67,8 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
-// TestHoldsOfAProblem expects all reasons to delay messages about a problem (silences, maintenance windows and
-// mutes).
+// TestHoldsOfAProblem expects the table to return every silence, maintenance window and mute that delays
+// messages about a problem.
 func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
 	all := []model.WindowSpan{{During: "22:00-23:00"}}
@@ -134,7 +134,7 @@ func TestSelectorNamesTriggers(t *testing.T) {
 	}
 }
 
-// TestGroupByFields checks by which fields a route groups problems.
+// TestGroupByFields groups problems into messages by the fields of a route, and expects the right groups.
 func TestGroupByFields(t *testing.T) {
 	for by, want := range map[string]string{"": "default/disk", "node": "default/web1", "severity": "high", "label:rack": "label:rack=7", "namespace": "default"} {
 		spec := &model.RouteSpec{Steps: oneStep("mail")}

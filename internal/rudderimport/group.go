@@ -80,8 +80,8 @@ type convertedGroup struct {
 	spec            *model.GroupSpec
 }
 
-// addGroups adds the converted groups to the result, except groups whose query names a missing group. Without the
-// missing group such a group would have too few nodes.
+// addGroups adds the converted Rudder groups to the import's result, except groups whose query names a missing
+// group. Without the missing group such a group would have too few nodes.
 func (im *importer) addGroups() {
 	for {
 		remaining := map[string]bool{}
@@ -187,16 +187,18 @@ var distributions = map[string][]string{
 // criterion is one line of a Rudder group's query, such as node, osName, eq, Debian.
 type criterion struct{ kind, attribute, comparator, value string }
 
-// key returns the object type and attribute of the criterion.
+// key returns the object type and attribute of a query criterion, such as node and osName.
 func (c criterion) key() string { return c.kind + "." + c.attribute }
 
-// isNegated reports whether the criterion matches elements that lack a value.
+// isNegated reports whether the criterion's comparator is negative (notEq, notRegex, notExists) and so matches
+// absent values.
 func (c criterion) isNegated() bool {
 	return c.comparator == "notEq" || c.comparator == "notRegex" || c.comparator == "notExists"
 }
 
-// convertElement converts the criteria of one object type that are joined by and. In Rudder one element, such as a
-// package, has to match all of them. Without a criterion that names an element, each one excludes elements by itself.
+// convertElement converts the query criteria that one element (such as one package) must match together. In
+// Rudder one element, such as a package, has to match all of them. Without a criterion that names an element,
+// each one excludes elements by itself.
 func convertElement(list []criterion) (terms []string, err error) {
 	if len(list) == 1 || !slices.ContainsFunc(list, func(c criterion) bool { return !c.isNegated() }) {
 		for _, c := range list {
@@ -275,7 +277,7 @@ func convertCriterion(c criterion) (string, error) {
 	return term, nil
 }
 
-// compare returns a CEL comparison with the meaning of a comparator of Rudder, such as regex.
+// compare returns a CEL expression that compares a value like the given comparator of Rudder, such as regex.
 func compare(expression, comparator, value string) (string, error) {
 	switch comparator {
 	case "eq":

@@ -2,8 +2,8 @@
 // resources: Technique, Directive, Policy and Group. It reports with file and line each part that has no equivalent in Muster.
 //
 // A file becomes mappings that remember which of their fields were read (conversion.Mapping). import.go makes the resources in the order
-// in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in condition.go), groups
-// (group.go), directives and rules (directive.go).
+// in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in convert_condition.go), groups
+// (group.go), directives and rules (directives_and_rules.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import.
 package rudderimport
@@ -19,14 +19,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Result holds the resources and notes that an import has made.
+// Result holds the Muster resources made by an import from Rudder, and notes about lost or changed parts.
 type Result struct {
 	conversion.Result
 	Counts Counts `json:"counts"`
 }
 
-// Counts has the numbers of techniques, methods, directives, rules and groups in the files. It also has the number of
-// methods that were imported.
+// Counts has the numbers of techniques, methods, directives, rules and groups in the imported Rudder files. It
+// also has the number of methods that were imported.
 type Counts struct {
 	Techniques      int `json:"techniques"`
 	Methods         int `json:"methods"`
@@ -116,7 +116,7 @@ func (im *importer) noteChange(p *conversion.Mapping, what, format string, args 
 	im.result.AddNote(p.File, p.Line(), what, false, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
-// noteUnreadFields adds a note about each field in a file that the import has ignored.
+// noteUnreadFields adds a note about each field of a Rudder file that the import has not read.
 func (im *importer) noteUnreadFields(p *conversion.Mapping, what string) {
 	for _, name := range p.UnreadFields() {
 		im.noteLoss(p, what, "field %s has no equivalent in Muster", name)
@@ -132,7 +132,7 @@ func (im *importer) noteUnknownLists(data *conversion.Mapping) {
 	}
 }
 
-// unusedName makes an unused name for a resource from its title.
+// unusedName makes a Muster name from the title of a Rudder resource, different from all names in use.
 func (im *importer) unusedName(kind, title, other string) string {
 	base := cmp.Or(strings.Trim(model.CleanName(title), "-"), model.CleanName(other), strings.ToLower(kind))
 	name := base

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// importText imports files, and returns the converted resources and the notes as text.
+// importText imports Rudder files, and returns the converted resources and the notes as one text for
+// comparison.
 func importText(t *testing.T, files []conversion.File, bridge bool) string {
 	t.Helper()
 	result, err := Import(files, Options{Kinds: kind.All(), Bridge: bridge})
@@ -33,7 +34,8 @@ func importText(t *testing.T, files []conversion.File, bridge bool) string {
 	return out.String()
 }
 
-// samples reads the sample files in testdata. They are a technique in YAML and an answer of Rudder's API.
+// samples reads the sample Rudder files in testdata. They are a technique in YAML and an answer of Rudder's
+// API.
 func samples(t *testing.T) (files []conversion.File) {
 	for _, name := range []string{"web.yml", "api.json"} {
 		files = append(files, conversion.File{Name: name, Data: testenv.Value(os.ReadFile(filepath.Join("testdata", name)))(t)})

@@ -27,7 +27,7 @@ func canonify(text string) string {
 	return string(out)
 }
 
-// classPrefix returns the beginning of the names of a method's conditions (classes) in Rudder.
+// classPrefix returns the prefix that Rudder gives to the result conditions (classes) of a method.
 func classPrefix(method string) string {
 	switch method {
 	case "file_content":
@@ -38,7 +38,8 @@ func classPrefix(method string) string {
 	return method
 }
 
-// currentName returns the present name of a parameter in Rudder. Techniques of older releases have former names.
+// currentName returns the present name of a method parameter that Rudder has renamed. Techniques of older
+// releases have former names.
 func currentName(method, parameter string) string {
 	switch parameter {
 	case "file", "file_name", "directory_name", "destination":
@@ -78,18 +79,19 @@ func classParameter(method string) string {
 	return "name"
 }
 
-// unconvertedParameters has the parameters of a Rudder method that are not converted yet. convertMethod removes each parameter
-// that it converts.
+// unconvertedParameters has the parameters of a Rudder method whose values the import has not converted yet.
+// convertMethod removes each parameter that it converts.
 type unconvertedParameters map[string]string
 
-// read returns the value of a parameter, and removes the parameter from the unconverted parameters.
+// read returns the value of a Rudder method's parameter, and removes the parameter from the unconverted
+// parameters.
 func (a unconvertedParameters) read(name string) string {
 	value := a[name]
 	delete(a, name)
 	return value
 }
 
-// dropDefault removes a parameter from the unconverted parameters if its value is Muster's default.
+// dropDefault removes a parameter if its value means the same as Muster's default and needs no conversion.
 func (a unconvertedParameters) dropDefault(name string, values ...string) {
 	if value := a[name]; value == "" || slices.Contains(values, value) {
 		delete(a, name)
@@ -99,8 +101,8 @@ func (a unconvertedParameters) dropDefault(name string, values ...string) {
 // octal matches the mode of a file in octal.
 var octal = regexp.MustCompile(`^[0-7]{3,4}$`)
 
-// convertMethod sets the method of a component to Muster's equivalent of a Rudder method. A Rudder method without an
-// equivalent gives an error. The error says why there is none.
+// convertMethod sets the method of a component (checked part of a technique) to the equivalent of Rudder's
+// method. A Rudder method without an equivalent gives an error. The error says why there is none.
 func convertMethod(m *model.Method, method string, parameters map[string]string) error {
 	a := unconvertedParameters(maps.Clone(parameters))
 	lines := func() []string { return strings.Split(strings.TrimRight(a.read("lines"), "\n"), "\n") }
@@ -209,5 +211,5 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	return nil
 }
 
-// shellCommand returns a command that runs a line of text in the shell.
+// shellCommand returns a Muster command that passes one line to the shell.
 func shellCommand(line string) *model.Command { return &model.Command{Shell: line} }

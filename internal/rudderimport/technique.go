@@ -25,8 +25,8 @@ type technique struct {
 	loops      []string          // variables of the loops around the item that is converted, the innermost last
 }
 
-// component is a converted method of a technique, with its names in Rudder and Muster. Conditions of other methods
-// refer to these names.
+// component is a Rudder method converted to a component (checked part of a technique), with both names.
+// Conditions of other methods refer to these names.
 type component struct {
 	name   string // here
 	prefix string // of its conditions in Rudder: METHOD_VALUE
@@ -204,7 +204,8 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 	return m
 }
 
-// importMethod converts one Rudder method to a component. If the method is left out, it returns nil.
+// importMethod converts one Rudder method to a component, which is a checked part of a technique. If the method
+// is left out, it returns nil.
 func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Method {
 	t.im.result.Counts.Methods++
 	method, id := p.TextOf("method"), p.TextOf("id")
@@ -328,12 +329,12 @@ func (t *technique) convertLoop(p *conversion.Mapping) (parameter string, end fu
 	return name, func() { t.loops = around }, nil
 }
 
-// loopsOver reports whether any converted method repeats (foreach) over the elements of a parameter.
+// loopsOver reports whether any converted method is repeated for each element of the given list parameter.
 func loopsOver(methods []model.Method, parameter string) bool {
 	return slices.ContainsFunc(methods, func(m model.Method) bool { return m.ForEach == parameter || loopsOver(m.Block, parameter) })
 }
 
-// componentName returns an unused name for a component of the block.
+// componentName returns an unused name for a component, which is a checked part of a technique.
 func (t *technique) componentName(prefix, title, value string) string {
 	title = model.Truncate(title, model.MaxName/4)
 	name := title

@@ -3,7 +3,7 @@
 //
 // In: compiled RuleGroups (directory) and series (queries limited to the namespace of a group). Out: records of samples and of
 // verdicts in the journal. State: which alerts are active, in memory. After a start it comes from the events in the view
-// (alerts.go) and from the series ALERTS_FOR_STATE, as in Prometheus.
+// (alert_events.go) and from the series ALERTS_FOR_STATE, as in Prometheus.
 //
 // Goroutines: one, Engine.Run, which evaluates one group at a time, so that rules take at most one CPU. One lock: Engine.mu,
 // for readers of the list of groups.

@@ -62,7 +62,8 @@ type Options struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Directory is the interface for the lookup of nodes by id and name. *directory.Directory implements it.
+// Directory is the interface by which the rules engine looks up nodes by id and name. *directory.Directory
+// implements it.
 type Directory interface {
 	Revision() int64
 	NodeByName(namespace, name string) (model.NodeID, bool)
@@ -82,7 +83,7 @@ type Engine struct {
 	groups []*Group // by namespace and name
 }
 
-// New returns an engine that evaluates rule groups after a call of Run. Run reads the groups.
+// New returns an engine that evaluates recording and alerting rules once Run is called. Run reads the groups.
 func New(o Options) *Engine {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -203,9 +204,9 @@ func (e *Engine) reloadGroups(ctx context.Context, atStart bool) error {
 	return nil
 }
 
-// endGroup stops the evaluation of a rule group, and marks its series as ended for queries. So queries find no
-// later values of the series. The problems of a disabled group close; the planner has removed the events of a
-// deleted one.
+// endGroup stops the evaluation of a rule group, and marks its recorded series as ended (stale). So queries
+// find no later values of the series. The problems of a disabled group close; the planner has removed the
+// events of a deleted one.
 func (e *Engine) endGroup(ctx context.Context, g *Group, disabled bool) {
 	now := e.opts.Now()
 	if g.Group != nil {
@@ -311,7 +312,7 @@ func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error 
 	}
 }
 
-// queryFunc returns the function that evaluates PromQL expressions over a namespace's series.
+// queryFunc returns the function with which rules evaluate PromQL expressions over a namespace's series.
 func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
 	query := promrules.EngineQueryFunc(e.query, of)
 	return func(ctx context.Context, text string, at time.Time) (promql.Vector, error) {
@@ -323,7 +324,7 @@ func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
 	}
 }
 
-// createProxyNode creates a proxy node in the namespace, for alerts without a known node.
+// createProxyNode creates a proxy node in a namespace, for alerts whose labels name no known node.
 func (e *Engine) createProxyNode(ctx context.Context, namespace, name string) error {
 	r := core.NewDeclared(model.SourceAlerts, "Node", namespace, name, &model.NodeSpec{Proxy: true})
 	by := intent.Actor{User: "server", Address: "local", Message: "from alerts of rules"}

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// Group is a RuleGroup with its compiled rules. Only Engine.Run changes it; readers use the methods of Prometheus'
-// group and missed, which are safe for concurrent use.
+// Group is a RuleGroup with its compiled rules and the state of the evaluation. Only Engine.Run changes it;
+// readers use the methods of Prometheus' group and missed, which are safe for concurrent use.
 type Group struct {
 	*promrules.Group
 	opts   *promrules.ManagerOptions
@@ -116,7 +116,7 @@ func (g *Group) setError(err error) {
 	}
 }
 
-// alertingRules is the combined state of a group's alerting rules that have the same name.
+// alertingRules combines the states of all alerting rules with the same name in a group.
 type alertingRules struct {
 	failed     bool          // the last evaluation of one failed, so its alerts are unknown
 	keepFiring time.Duration // longest keep_firing_for

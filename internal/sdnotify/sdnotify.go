@@ -16,8 +16,8 @@ type Manager struct {
 // Status sets the status line that systemctl status shows.
 func (m Manager) Status(text string) { m.Notify("STATUS=" + strings.Join(strings.Fields(text), " ")) }
 
-// Notify sends lines of the form NAME=VALUE to the service manager. It waits for no answer and ignores errors: a
-// program runs without its manager, too.
+// Notify sends state lines such as READY=1, each NAME=VALUE, to systemd. It waits for no answer and ignores
+// errors: a program runs without its manager, too.
 func (m Manager) Notify(lines string) {
 	if m.Socket == "" {
 		return

@@ -49,8 +49,8 @@ type Resolver struct {
 	answers map[string]*cachedAnswer // by the encoded source of the value (file, variable, Vault path), not by the Secret's name
 }
 
-// cachedAnswer has the value or error from one read of a secret's source. Its channel done is closed when the read has
-// ended.
+// cachedAnswer caches the outcome of one read of a secret's source, a value or an error. Its channel done is
+// closed when the read has ended.
 type cachedAnswer struct {
 	done  chan struct{}
 	value Value
@@ -103,7 +103,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 	}
 }
 
-// fillAnswer reads a secret's value, and stores the value or the error in the cached answer.
+// fillAnswer reads a secret's value from its source, and stores the value or error in a cache entry.
 func (r *Resolver) fillAnswer(a *cachedAnswer, spec *model.SecretSpec, where string) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()

@@ -4,5 +4,5 @@
 //
 // In come measurements of the server (Options) and reports of other packages (ReportSessionLoss, ReportSilentNodes,
 // ReportClone, ReportLostResults), which never block. Out go results that Options.Record writes. Monitor.Run starts two
-// goroutines, for events of the server and of nodes; each owns its events alone. Start reading at monitor.go.
+// goroutines, for events of the server and of nodes; each owns its events alone. Start reading at mass_outage_monitor.go.
 package selfcheck

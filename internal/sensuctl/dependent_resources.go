@@ -17,8 +17,8 @@ import (
 // (sensuimport.SetOf). When such a resource is written, the forms of those that miss it are imported again. A missing
 // filter or mutator is made in place, and passes no event until it is sent.
 
-// importDependents imports the dependents of a newly written resource again, to complete their references.
-// Handler sets are among them.
+// importDependents imports again the stored resources that refer to a newly written resource, to complete their
+// references. Handler sets are among them.
 func (r *request) importDependents(name string) error {
 	word := strings.TrimSuffix(r.kind, "s") // in missingAnnotation
 	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
@@ -145,7 +145,7 @@ func (r *request) changeHooks() (answer, error) {
 	return answer{status: http.StatusNoContent}, r.retryOnConflict(func() error { return r.replaceHooks(added) })
 }
 
-// replaceHooks imports a check again with hooks added, or without the hook in the path.
+// replaceHooks imports a Sensu check again, with hooks added or with one hook removed.
 func (r *request) replaceHooks(added []string) error {
 	m, err := r.readResource("Check", r.namespace, r.name(0))
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testServer serves Sensu's API in tests, over real stores. It records requests and answers in a transcript.
+// testServer serves Sensu's API to tests of sensuctl's requests, over real stores. It records requests and
+// answers in a transcript.
 type testServer struct {
 	*apitest.Server
 	t          *testing.T
@@ -38,7 +39,7 @@ func newTestServer(t *testing.T) *testServer {
 	return w
 }
 
-// loginAs creates a user and uses its token for the next requests.
+// loginAs creates a user, and sends the user's token with the test's next requests.
 func (w *testServer) loginAs(user, role string) {
 	w.t.Helper()
 	secret, _, err := w.Access.CreateToken(context.Background(), intent.Actor{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
@@ -48,7 +49,7 @@ func (w *testServer) loginAs(user, role string) {
 	w.token = secret
 }
 
-// request sends a request as sensuctl does and returns the answer.
+// request sends a request to the test server as sensuctl does, and returns the answer.
 func (w *testServer) request(method, path, body string) *http.Response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -58,7 +59,7 @@ func (w *testServer) request(method, path, body string) *http.Response {
 	return w.serveRequest(r)
 }
 
-// serveRequest passes a request to the server's handler and returns the answer.
+// serveRequest passes an HTTP request directly to the server's handler, and returns the answer.
 func (w *testServer) serveRequest(r *http.Request) *http.Response {
 	answer := httptest.NewRecorder()
 	w.server.ServeHTTP(answer, r)

@@ -36,7 +36,8 @@ func (r *request) getFromCollection() (answer, error) {
 	return answer{}, model.Errorf(model.NotFound, "object %s does not exist in the collection %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
-// putInCollection accepts a PUT of a read-only object, as in a dump, if the object is unchanged. It refuses changes.
+// putInCollection accepts sensuctl's PUT of a read-only object, such as a role, if the object is unchanged. It
+// refuses changes.
 func (r *request) putInCollection() (answer, error) {
 	_, same, err := r.readDocument()
 	if err == nil && !same {
@@ -59,12 +60,12 @@ var sensuRoles = []struct {
 
 const readableTypes = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
 
-// permissionRule returns a rule of a Sensu role from comma-separated verbs and resources.
+// permissionRule returns one rule of a Sensu role, made from comma-separated verbs and resource types.
 func permissionRule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-// listUsers returns the users with one of Sensu's roles, in Sensu's JSON format.
+// listUsers returns the Muster users whose role has an equivalent in Sensu, in Sensu's JSON format.
 func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {
@@ -138,8 +139,8 @@ func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	return out, model.Errorf(model.NotFound, "path %s does not exist", model.Shorten(r.URL.Path))
 }
 
-// openSession checks the user and password of a request and returns the tokens of a new session. The client keeps the
-// session.
+// openSession checks the user name and password of sensuctl's login and returns the tokens of a new session.
+// The client keeps the session.
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {
 	user, password, ok := r.BasicAuth()
 	if !ok || user == "" || password == "" {

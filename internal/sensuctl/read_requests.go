@@ -12,8 +12,8 @@ import (
 // declared values.
 const maxStates = 1000
 
-// nodeState returns the state of a node, such as its last heartbeat, or nil. It returns nil if the node
-// is unknown, or the request reads declared values only.
+// nodeState returns the measured state of a node, such as its last heartbeat, or nil if unknown. It returns nil
+// if the node is unknown, or the request reads declared values only.
 func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	if r.declaredOnly {
 		return nil, nil
@@ -67,7 +67,7 @@ func originalName(name, original string) string {
 // pageSize is the largest number of items in one answer; sensuctl asks for the next page by itself.
 const pageSize = 1000
 
-// pageLimits returns the page size of a list request, and the token of the next page.
+// pageLimits returns the page size of a list request, and the token where the requested page starts.
 func pageLimits(r *request) (limit int, after string) {
 	limit, _ = strconv.Atoi(r.URL.Query().Get("limit"))
 	if limit <= 0 || limit > pageSize {
@@ -114,7 +114,7 @@ func (r *request) clearCache() {
 	r.nodeStates = nil
 }
 
-// readPage reads one page of the resources of a kind.
+// readPage reads one page of the declared resources of a kind through Muster's API.
 func (r *request) readPage(kind string, limit int, after string) (list []*model.Resource, next string, err error) {
 	k, _ := r.server.kinds.Lookup(kind)
 	namespace := r.namespace
@@ -135,7 +135,7 @@ func (r *request) readPage(kind string, limit int, after string) (list []*model.
 	return list, got.Next, nil
 }
 
-// readAll reads all resources of a kind.
+// readAll reads all declared resources of a kind through Muster's API.
 func (r *request) readAll(kind string) (list []*model.Resource, err error) {
 	for after := ""; ; {
 		page, next, err := r.readPage(kind, pageSize, after)
@@ -146,8 +146,8 @@ func (r *request) readAll(kind string) (list []*model.Resource, err error) {
 	}
 }
 
-// listResources answers with one page of the resources of a type. It leaves out resources that Sensu cannot show or
-// that the selectors do not match.
+// listResources answers sensuctl's list request with one page of resources in Sensu's format. It leaves out
+// resources that Sensu cannot show or that the selectors do not match.
 func (r *request) listResources() (answer, error) {
 	limit, after := pageLimits(r)
 	items, next, err := r.readPage(sensuTypes[r.kind].kind, limit, after)
@@ -178,8 +178,9 @@ func formsOf[T any](r *request, items []T, form func(*request, T) (object, error
 	return forms, nil
 }
 
-// selectForms answers with the objects that the request's selectors match. A nil object stands for a resource without
-// a form in Sensu. It returns an error for an empty list of a namespace that does not exist.
+// selectForms answers sensuctl's list request with the objects that match its field and label selectors. A nil
+// object stands for a resource without a form in Sensu. It returns an error for an empty list of a namespace
+// that does not exist.
 func (r *request) selectForms(forms []object, next string) (answer, error) {
 	chosen, err := parseSelectors(r.URL.Query(), r.kind)
 	if err != nil {
@@ -197,7 +198,7 @@ func (r *request) selectForms(forms []object, next string) (answer, error) {
 	return answer{body: out, next: next}, err
 }
 
-// getResource answers with one resource.
+// getResource answers sensuctl with one resource in Sensu's format.
 func (r *request) getResource() (answer, error) {
 	form := sensuTypes[r.kind].form
 	m, err := r.readResource(sensuTypes[r.kind].kind, r.namespace, r.name(0))

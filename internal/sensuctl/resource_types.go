@@ -45,8 +45,7 @@ var (
 	bindingCommands = [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"}
 )
 
-// repeatCommand returns the same Muster command for all three operations (read, create and delete) of a
-// resource type.
+// repeatCommand returns a list with one Muster command three times, as the command to read, create and delete.
 func repeatCommand(command string) [3]string { return [3]string{command, command, command} }
 
 // commandsOf returns the Muster commands that read, create and delete a Sensu type. It returns none if Muster has no
@@ -201,8 +200,8 @@ func commandFor(r *request) string {
 	return strings.ReplaceAll(text, "%s", name)
 }
 
-// addCommandHint adds the equivalent Muster command to the error about a risky operation. Sensuctl cannot
-// confirm with --yes.
+// addCommandHint adds the equivalent Muster command to the error for a refused risky operation of sensuctl.
+// Sensuctl cannot confirm with --yes.
 func addCommandHint(err error, command string) error {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class != model.Guarded {

@@ -75,8 +75,8 @@ type answer struct {
 // operation is a function that answers all requests with one HTTP method and one path pattern.
 type operation func() (answer, error)
 
-// request is a request of an authenticated user. It has the parsed path and cached resources. A resource that several
-// forms need is read once.
+// request is a request of sensuctl from an authenticated user, with the parsed path and cached resources. It
+// has the parsed path and cached resources. A resource that several forms need is read once.
 type request struct {
 	*http.Request
 	sensuPath
@@ -268,7 +268,8 @@ func (s *Server) sensuErrorOf(err error) *sensuError {
 	return &sensuError{e.Class.HTTP(), message, codes[e.Class]}
 }
 
-// writeAnswer writes the answer to a request. A text stays unchanged, and another value becomes JSON.
+// writeAnswer writes the answer to a request of sensuctl as JSON. A text stays unchanged, and another value
+// becomes JSON.
 func writeAnswer(w http.ResponseWriter, a answer) {
 	if a.next != "" {
 		w.Header().Set("Sensu-Continue", a.next)
@@ -291,12 +292,12 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// typeOperations holds the functions that answer requests about one Sensu type. A nil function means that only a
-// Muster command can do the operation.
+// typeOperations holds the functions to list, read, create, replace and delete objects of one Sensu type. A nil
+// function means that only a Muster command can do the operation.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation finds the function that answers requests with a given method and path. It returns nil if Muster does not
-// support the request from sensuctl.
+// operation finds the function that answers sensuctl's request, by its method and path. It returns nil if
+// Muster does not support the request from sensuctl.
 func (r *request) operation(method string) operation {
 	depth, t := len(r.names), sensuTypes[r.kind]
 	collection, one := depth == 0, depth == 1

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// requestWithPassword sends a request with user and password.
+// requestWithPassword sends a request with user name and password to the test server.
 func (w *testServer) requestWithPassword(path, user, password string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.SetBasicAuth(user, password)
@@ -123,8 +123,8 @@ func TestFaultyRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPassiveCheckRoundTrip expects an import of a check without command and publish to give a passive check. The
-// check stays passive when it is sent again.
+// TestPassiveCheckRoundTrip imports a Sensu check without command and publish, and expects a passive check
+// (results from outside). The check stays passive when it is sent again.
 func TestPassiveCheckRoundTrip(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
@@ -344,7 +344,8 @@ func TestRolesAreReadOnly(t *testing.T) {
 	w.expectStatus(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
 }
 
-// fakeAPI returns a fake of Muster's API with one check. It accepts every user.
+// fakeAPI answers requests like Muster's API with a single check, for fuzzing sensuctl's requests. It accepts
+// every user.
 func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {

@@ -92,8 +92,8 @@ func (r *request) replaceResource(is *model.Resource, made *importedDocument) er
 	return r.applyDocuments(made)
 }
 
-// applyDocuments applies imported documents through the API. Fields that were not carried are recorded in an
-// annotation, the audit log and the server's log.
+// applyDocuments applies the Muster resources made from Sensu documents through Muster's API. Fields that were
+// not carried are recorded in an annotation, the audit log and the server's log.
 func (r *request) applyDocuments(list ...*importedDocument) error {
 	in := v1.ApplyRequest{ChangeOptions: r.server.changeOptions(), Owner: owner}
 	for _, made := range list {
@@ -237,7 +237,8 @@ func checkHandlerKind(r *request, doc *document, made *importedDocument, set boo
 	return refuseChange(m, "a handler cannot become a set, nor a set a handler", "delete")
 }
 
-// deleteResource deletes a resource. It deletes a handler together with the pipeline that sends it events.
+// deleteResource deletes a resource at the request of sensuctl. It deletes a handler together with the pipeline
+// that sends it events.
 func (r *request) deleteResource() (answer, error) {
 	m, err := r.findResource(sensuTypes[r.kind].kind, r.namespace, r.name(0))
 	if err != nil {

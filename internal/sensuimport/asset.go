@@ -93,8 +93,8 @@ func readArchive(o *object, b *assetArchive) bool {
 	return true
 }
 
-// assetURL returns the URL from which the server can download an asset's archive. It returns an empty text if a person
-// has to upload the archive. Notes hold no passwords.
+// assetURL returns the URL from which the Muster server can download a Sensu asset's archive. It returns an
+// empty text if a person has to upload the archive. Notes hold no passwords.
 func assetURL(o *object, at, text string, headers map[string]string) string {
 	upload := "download the archive yourself, then type muster asset add " + musterName(o.name) + " FILE"
 	u, err := url.Parse(text)
@@ -185,8 +185,8 @@ func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err
 	return list, f.widerVersions, nil
 }
 
-// assetFilter translates an archive's filter expressions to platforms. A platform has an operating system,
-// architecture and distribution.
+// assetFilter translates the JavaScript filter expressions of an asset's archive to platforms. A platform has
+// an operating system, architecture and distribution.
 type assetFilter struct{ widerVersions []string }
 
 // platforms returns the platforms (operating system, processor) on which a filter expression is true.
@@ -283,8 +283,8 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	return list, nil
 }
 
-// platformsOfRange returns the platforms on which a comparison of versions is true. An example is
-// parseInt(platform_version) >= 8.
+// platformsOfRange returns the platforms (distribution versions) on which a filter's comparison of versions is
+// true. An example is parseInt(platform_version) >= 8.
 func platformsOfRange(e *ast.BinaryExpression) ([]model.AssetBuild, error) {
 	of, operator, number := e.Left, e.Operator, numberText(e.Right)
 	if turned := numberText(e.Left); turned != "" {
@@ -317,8 +317,8 @@ func platformsOfRange(e *ast.BinaryExpression) ([]model.AssetBuild, error) {
 	return []model.AssetBuild{{DistributionVersion: r.String()}}, nil
 }
 
-// readsMajorVersion reports whether an expression takes the first number of platform_version, as parseInt does. It
-// knows the usual ways. parsed reports that the value is a number, not a text.
+// readsMajorVersion reports whether a filter expression takes the major version of the platform, as parseInt
+// does. It knows the usual ways. parsed reports that the value is a number, not a text.
 func readsMajorVersion(e ast.Expression) (is, parsed bool) {
 	if call, ok := e.(*ast.CallExpression); ok {
 		callee, ok := call.Callee.(*ast.Identifier)
@@ -344,7 +344,8 @@ func readsMajorVersion(e ast.Expression) (is, parsed bool) {
 	return err == nil && strings.Join(path, ".") == "entity.system.platform_version.split", false
 }
 
-// literalOf returns the text of a string or number literal. Other expressions give an empty text.
+// literalOf returns the text of a string or number literal in a filter expression, or "". Other expressions
+// give an empty text.
 func literalOf(e ast.Expression) string {
 	if s, ok := e.(*ast.StringLiteral); ok {
 		return s.Value.String()
@@ -370,8 +371,8 @@ func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetB
 	return list, nil
 }
 
-// intersectPlatforms returns the platform of all machines that a and b both allow. Without a common platform it
-// returns false.
+// intersectPlatforms returns the platform that a machine must have if both a and b must match. Without a common
+// platform it returns false.
 func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	both := func(x, y string) string {
 		if x == "" || y == "" || x == y {
@@ -413,7 +414,7 @@ func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	return out, ok
 }
 
-// rangeOf returns the version range of a build, or nil if the build has no range.
+// rangeOf returns the range of distribution versions of an asset's build, or nil without a range.
 func rangeOf(version string) *model.VersionRange {
 	r, _ := model.ParseVersionRange(version)
 	return r

@@ -73,7 +73,8 @@ func importPassiveCheck(o *object) {
 	o.declareResource(c)
 }
 
-// outputSize returns the maximum output size of a check. A larger one than Muster allows becomes the largest.
+// outputSize returns the maximum output size of a Sensu check, cut to the maximum of Muster. A larger one than
+// Muster allows becomes the largest.
 func outputSize(o *object) model.Size {
 	size, most := model.Size(o.spec.integer("max_output_size")), model.Size(model.MaxOutputBytes)
 	if size > most {
@@ -96,8 +97,8 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	}
 }
 
-// ensureAlert returns the alert section of a check, and creates a missing one. If the section is missing, an empty
-// section is added first.
+// ensureAlert returns the alert section of a check, and creates the section if the check has none. If the
+// section is missing, an empty section is added first.
 func ensureAlert(c *model.CheckSpec) *model.Alert {
 	if c.Alert == nil {
 		c.Alert = &model.Alert{}
@@ -105,7 +106,7 @@ func ensureAlert(c *model.CheckSpec) *model.Alert {
 	return c.Alert
 }
 
-// seconds returns a duration of n seconds.
+// seconds returns n seconds as a duration of a Muster resource.
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
 // targetsOf converts Sensu subscriptions to the target nodes and groups of a check.
@@ -164,7 +165,8 @@ func importProxy(o *object, c *model.CheckSpec) {
 	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
 }
 
-// importRoundRobin adapts a round-robin check. Sensu runs the check once per subscription and ignores its TTL.
+// importRoundRobin adapts an imported round-robin check to Muster, and notes the differences to Sensu. Sensu
+// runs the check once per subscription and ignores its TTL.
 func importRoundRobin(o *object, c *model.CheckSpec) {
 	if !c.RoundRobin {
 		return
@@ -178,8 +180,8 @@ func importRoundRobin(o *object, c *model.CheckSpec) {
 	}
 }
 
-// entityNamed returns an entity of the imported files by its name. It looks in the object's namespace, and returns nil
-// if no entity has the name.
+// entityNamed returns the Sensu entity with the given name from the imported files. It looks in the object's
+// namespace, and returns nil if no entity has the name.
 func (o *object) entityNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
@@ -284,8 +286,8 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	}
 }
 
-// mergeBounds fills the missing minimum or maximum of a value range from another range. If both have the same
-// side, it returns false.
+// mergeBounds fills the missing minimum or maximum of a metric's good range from another range. If both have
+// the same side, it returns false.
 func mergeBounds(bounds, more *model.Bounds) bool {
 	if bounds.MinText() != "" && more.MinText() != "" || bounds.MaxText() != "" && more.MaxText() != "" {
 		return false
@@ -304,7 +306,7 @@ func importMetricTags(o *object, list []*objectFields) map[string]string {
 	return nonEmpty(out)
 }
 
-// importRecipients imports the pipelines and handlers that a check notifies.
+// importRecipients imports the pipelines and handlers that receive the events of a Sensu check.
 func importRecipients(o *object, c *model.CheckSpec) {
 	for _, ref := range o.spec.objects("pipelines") {
 		of := ref.reference()
@@ -350,7 +352,8 @@ func assetsOf(o *object, what string) (list []string) {
 	return list
 }
 
-// addAsset adds the name of an asset to a resource's list of assets. If the asset does not exist, it returns false.
+// addAsset adds an asset name to the list of assets of an imported check, hook or handler. If the asset does
+// not exist, it returns false.
 func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := musterName(of)
 	switch {
@@ -383,7 +386,7 @@ func assetsSharePlatform(o *object, a, b string) bool {
 	return false
 }
 
-// assetBuildsOf returns the builds of an imported asset.
+// assetBuildsOf returns the builds (one per platform) of an imported asset.
 func assetBuildsOf(o *object, of string) []model.AssetBuild {
 	return o.findResource("Asset", of).Spec.(*model.AssetSpec).Builds
 }

@@ -1,9 +1,9 @@
 // Package sensuimport turns the files of `sensuctl dump`, and files for `sensuctl create -f`, into Muster's resources and
 // reports line by line the fields that it could not carry.
 //
-// A file becomes objects (sensu_objects.go). One function per type reads the fields that it understands (check.go, handler.go,
-// entity.go, …); a field that no function read is reported (sensu_objects.go). import.go translates names, javascript_expression.go
-// expressions, check_times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
+// A file becomes objects (read_sensu_objects.go). One function per type reads the fields that it understands (check.go, handlers_and_pipelines.go,
+// entities_users_and_secrets.go, …); a field that no function read is reported (read_sensu_objects.go). import.go translates names, javascript_expression.go
+// expressions, check_schedule_and_subdues.go calendars. With ImportInto, objects may name resources that a server has (import.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
 package sensuimport
@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Result holds the resources and notes that an import has made.
+// Result holds the Muster resources made by an import from Sensu, and notes about lost or changed parts.
 type Result struct {
 	conversion.Result     // a resource comes after those that it names
 	Read              int `json:"read"` // resources of Sensu's in the files
@@ -83,8 +83,8 @@ const (
 	secretsNote = "a Secret is in the environment, in files or in Vault: muster explain secret"
 )
 
-// omitObjects returns an import function that omits an object and adds a note with the reason. The function
-// adds a note with the reason.
+// omitObjects returns an import function that leaves an object out and adds a note with the given reason. The
+// function adds a note with the reason.
 func omitObjects(reason string) func(*object) {
 	return func(o *object) {
 		o.noteChange("left out: %s", reason)
@@ -132,8 +132,8 @@ func sensuTypes() []sensuType {
 // resourceKey identifies a resource of Sensu or Muster by type, namespace and name.
 type resourceKey struct{ kind, namespace, name string }
 
-// importer holds the objects of the imported files and the resources made from the objects. Each object has a
-// reference to the importer.
+// importer holds the Sensu objects read from the files, and the Muster resources made from the objects. Each
+// object has a reference to the importer.
 type importer struct {
 	kinds        *kind.Registry
 	now          time.Time
@@ -152,19 +152,20 @@ type importer struct {
 	providers map[string]secretProvider // of secrets
 }
 
-// noteLoss adds a note about a field that Muster cannot import.
+// noteLoss adds a note about a field of a Sensu object that Muster cannot import.
 func (o *object) noteLoss(format string, args ...any) { o.note(true, format, args...) }
 
-// noteChange adds a note about a field that was imported in another form.
+// noteChange adds a note about a field of a Sensu object that was imported in another form.
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
-// note adds a note about the object to the result of the import. lost means that a field was not imported.
+// note adds a note about the Sensu object to the result of the import. lost means that a field was not
+// imported.
 func (o *object) note(lost bool, format string, args ...any) *conversion.Note {
 	return o.importer.result.AddNote(o.file, o.line, o.title(), lost, format, args...)
 }
 
-// addResource adds a resource to the object's namespace, unless the name is in use. The name may be in use in the
-// files or on the server.
+// addResource adds a Muster resource to the Sensu object's namespace, unless the name is in use. The name may
+// be in use in the files or on the server.
 func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	if r := o.findResource(spec.Kind(), name); r != nil {
 		return r
@@ -176,8 +177,8 @@ func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	return r
 }
 
-// declareResource adds a resource with the labels and annotations of the imported object. It also has the object's
-// name.
+// declareResource adds a Muster resource with the labels and annotations of the imported Sensu object. It also
+// has the object's name.
 func (o *object) declareResource(spec model.Spec) *model.Resource {
 	r := o.addResource(o.uniqueName(spec.Kind(), o.name), spec)
 	if r.Spec != spec {
@@ -191,8 +192,8 @@ func (o *object) declareResource(spec model.Spec) *model.Resource {
 	return r
 }
 
-// metadataOf returns labels or annotations without the label of Sensu's own tools. Annotations such as
-// sensu.io/plugins/… are settings that plug-ins read.
+// metadataOf returns a Sensu object's labels or annotations, without the label that sensuctl adds. Annotations
+// such as sensu.io/plugins/… are settings that plug-ins read.
 func metadataOf(o *object, field string) map[string]string {
 	out := map[string]string{}
 	for k, v := range o.meta.labels(field) {
@@ -225,8 +226,8 @@ func importNamespace(o *object) {
 	}
 }
 
-// noteUnread adds a note about every non-empty field that the import has not read. For a type that is not imported the
-// note has the reason.
+// noteUnread adds a note about every non-empty field of a Sensu object that the import ignored. For a type that
+// is not imported the note has the reason.
 func (o *object) noteUnread() {
 	types := sensuTypes()
 	i := slices.IndexFunc(types, func(t sensuType) bool { return t.name == o.kind })
@@ -291,7 +292,7 @@ func (im *importer) addNamespaces() {
 	}
 }
 
-// refusal returns the reason why a resource cannot be applied, or an empty text.
+// refusal returns why Muster would refuse an imported resource, or an empty text.
 func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string {
 	r := im.created[at]
 	if err := im.kinds.Validate(r); err != nil {
@@ -308,7 +309,7 @@ func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string
 	return ""
 }
 
-// targetNamespace returns the Muster namespace into which the object's resources go.
+// targetNamespace returns the Muster namespace for the resources made from a Sensu object.
 func (o *object) targetNamespace() string {
 	if o.kind == "Namespace" {
 		return ""
@@ -336,8 +337,8 @@ func (o *object) uniqueName(kind, name string) string {
 // musterName converts a Sensu name to a valid Muster name.
 func musterName(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
-// subscriptionGroup returns the group for a Sensu subscription. At the first use, it adds the group. Agents may join
-// the group by themselves, as agents of Sensu choose their subscriptions.
+// subscriptionGroup returns the name of the Muster node group made from a Sensu subscription. At the first use,
+// it adds the group. Agents may join the group by themselves, as agents of Sensu choose their subscriptions.
 func (o *object) subscriptionGroup(subscription string) string {
 	clean := o.uniqueName("Group", subscription)
 	o.addResource(clean, &model.GroupSpec{SelfJoin: true})
@@ -348,8 +349,8 @@ func (o *object) subscriptionGroup(subscription string) string {
 // exist.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
-// findResource returns an imported or existing resource in the object's namespace. If the resource does not exist, it
-// returns nil.
+// findResource returns an imported resource, or else a resource from the server, in the object's namespace. If
+// the resource does not exist, it returns nil.
 func (o *object) findResource(kind, name string) *model.Resource {
 	if r := o.importer.created[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
 		return r
@@ -357,8 +358,8 @@ func (o *object) findResource(kind, name string) *model.Resource {
 	return o.findOnServer(kind, name)
 }
 
-// findOnServer returns a resource of the server in the object's namespace. The first error of the server ends the
-// import.
+// findOnServer returns an existing resource of the Muster server in the namespace of the imported object. The
+// first error of the server ends the import.
 func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 	im := o.importer
 	if im.server == nil || im.serverError != nil {
@@ -374,8 +375,8 @@ func (o *object) noteMissing(kind, name, use string) {
 	n.Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
-// noteStub adds a note that a filter or mutator is missing, and blocks its workflow. In its place the import makes a
-// filter or mutator that passes no event.
+// noteStub adds a note that a missing filter or mutator blocks all events of its workflow. In its place the
+// import makes a filter or mutator that passes no event.
 func (o *object) noteStub(kind, name string) {
 	n := o.note(true, "%s %s %s: the workflow passes no event until you write the resource", kind, name, o.absenceText())
 	n.Missing = kind + " " + model.CleanName(name)
@@ -389,9 +390,9 @@ func (o *object) absenceText() string {
 	return "is not in these files"
 }
 
-// existingHandler returns a handler or handler set from the server as an object in Sensu's format. The object has the
-// filters and mutator of the handler's own pipeline. A handler that sends messages by itself has no pipeline and gets
-// incidents. nil: the server has no such handler.
+// existingHandler converts a handler or handler set that exists on the server to an object in Sensu's format.
+// The object has the filters and mutator of the handler's own pipeline. A handler that sends messages by itself
+// has no pipeline and gets incidents. nil: the server has no such handler.
 func existingHandler(o *object, handler string) *object {
 	h := o.findOnServer("Handler", musterName(handler))
 	own := o.findOnServer("Pipeline", PipelineOf(handler))
@@ -419,8 +420,9 @@ func anyList(texts []string) (list []any) {
 	return list
 }
 
-// routeToExisting sends a check's notifications to a handler that already exists on the server. The events go by the
-// handler's pipeline, or by the check's alert if it is a built-in handler. false: the server has no such handler.
+// routeToExisting makes a check's problems or events reach a handler that already exists on the Muster server.
+// The events go by the handler's pipeline, or by the check's alert if it is a built-in handler. false: the
+// server has no such handler.
 func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
 	if o.handlerNamed(handler) != nil {
 		return false
@@ -446,8 +448,8 @@ func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []st
 	return true
 }
 
-// PipelineOf returns the name of the pipeline for a Sensu handler. An import creates this pipeline for a handler that
-// reads events in Sensu's format.
+// PipelineOf returns the name of the Muster pipeline that the import makes for a Sensu handler. An import
+// creates this pipeline for a handler that reads events in Sensu's format.
 func PipelineOf(handler string) string { return model.SensuPipeline(musterName(handler)) }
 
 // withFilters returns copies of workflows with additional filters after their own filters.

@@ -28,7 +28,7 @@ func TestImportedDumpMatchesGolden(t *testing.T) {
 	}
 }
 
-// compareImport imports a file, and compares resources and notes with a golden file.
+// compareImport imports a Sensu dump, and compares the resources and notes with a golden file.
 func compareImport(t *testing.T, name string) {
 	data := testenv.Value(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
 	result := testenv.Value(sensuimport.Import([]conversion.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
@@ -48,8 +48,8 @@ func compareImport(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
-// importText imports a Sensu dump, and returns the result and the notes. After an error it returns no result and the
-// error.
+// importText imports a Sensu dump, and returns the resources and notes as texts for comparison. After an error
+// it returns no result and the error.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]conversion.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
@@ -104,7 +104,8 @@ func TestFileFormsAreRead(t *testing.T) {
 	}
 }
 
-// TestCheckFieldsAreImported imports a check with each of its fields, and compares the results.
+// TestCheckFieldsAreImported imports a check once for each possible field, and compares the resulting Muster
+// checks.
 func TestCheckFieldsAreImported(t *testing.T) {
 	for spec, want := range map[string]string{
 		`,"cron":"@every 5m","interval":0`:                    `"interval":"5m"`,
@@ -241,8 +242,8 @@ func TestRedactedMetadataIsNotImported(t *testing.T) {
 	}
 }
 
-// importCondition imports a proxy check with an entity expression, and returns the condition in Muster. If the
-// expression cannot be translated, it returns the notes.
+// importCondition imports a proxy check with an entity expression, and returns the resulting Muster condition
+// on nodes. If the expression cannot be translated, it returns the notes.
 func importCondition(t *testing.T, source string) string {
 	t.Helper()
 	result, said := importText(t, checkJSON(`,"proxy_requests":{"entity_attributes":[`+quoteJSON(source)+`]}`))

@@ -275,7 +275,7 @@ func EntityAttributes(where string) (expressions []string, ok bool) {
 	return expressions, err == nil && back == where
 }
 
-// conjunctsOf returns the parts of a condition that are joined by &&.
+// conjunctsOf splits a CEL condition into its parts, which are joined by &&.
 func conjunctsOf(where string) (parts []string) {
 	depth, from, quoted := 0, 0, false
 	for i := 0; i < len(where); i++ {

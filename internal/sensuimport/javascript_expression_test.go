@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// platformsText formats the platforms of builds for a note.
+// platformsText formats the platforms of an asset's builds as text for comparisons.
 func platformsText(list []model.AssetBuild) string {
 	var out []string
 	for i := range list {

@@ -23,8 +23,9 @@ var sampleKinds = map[string]string{
 	"HookConfig": "Hook", "Asset": "Asset", "Entity": "Node", "EntityConfig": "Node", "Silenced": "Silence", "Secret": "Secret", "Namespace": "Namespace",
 }
 
-// TestSamplesAreImported imports sample files in the forms that people publish. Each object becomes a resource, or a
-// note names it. Each loss has file, line and reason; a sample lists its losses in comments "# lost: LINE TEXT".
+// TestSamplesAreImported imports sample files of Sensu resources, written in the various forms that users
+// publish. Each object becomes a resource, or a note names it. Each loss has file, line and reason; a sample
+// lists its losses in comments "# lost: LINE TEXT".
 func TestSamplesAreImported(t *testing.T) {
 	files := testenv.Value(filepath.Glob("testdata/samples/*.yaml"))(t)
 	if len(files) == 0 {

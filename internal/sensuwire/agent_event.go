@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Event is an event of an agent, such as a keepalive, a check's result, or metrics.
+// Event is an event of a simulated Sensu agent, such as a keepalive, a check's result, or metrics.
 type Event struct {
 	ID        [16]byte
 	Timestamp int64 // s since 1970
@@ -38,7 +38,7 @@ type Event struct {
 	MetricsOnly bool     // the event has no check
 }
 
-// Entity describes a simulated agent's machine, as in its events.
+// Entity describes the machine of a simulated Sensu agent, as sent in its events.
 type Entity struct {
 	Name              string
 	Namespace         string
@@ -62,7 +62,7 @@ func redactedWords() []string {
 	return []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 }
 
-// AppendEvent appends an encoded event of a simulated agent to a buffer.
+// AppendEvent encodes an event of a simulated Sensu agent, and appends the bytes to a buffer.
 func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	return c.encode(dst, func(e *encoder) {
 		e.writeInt(1, "timestamp", m.Timestamp)
@@ -107,8 +107,8 @@ func (m *Event) writeCheck(e *encoder) {
 	e.writeText(45, "processed_by", m.Entity.Name)
 }
 
-// copyCheckConfig writes the fields of a CheckConfig message as fields of a Check message. The two messages have
-// different protobuf numbers. The config was decoded before, so there is no error.
+// copyCheckConfig copies the fields of an encoded CheckConfig message into an encoded Check message. The two
+// messages have different protobuf numbers. The config was decoded before, so there is no error.
 func (e *encoder) copyCheckConfig(config []byte) {
 	if e.codec == JSON {
 		_ = forEachMember(config, func(key, raw []byte) bool {
@@ -133,7 +133,8 @@ func (e *encoder) copyCheckConfig(config []byte) {
 	}
 }
 
-// isResultKey reports whether a JSON key of Check holds result data. Other keys hold the check's configuration.
+// isResultKey reports whether a JSON key of Sensu's Check message holds result data, not configuration. Other
+// keys hold the check's configuration.
 func isResultKey(key string) bool {
 	return slices.Contains([]string{"duration", "executed", "issued", "output", "status", "hooks", "processed_by"}, key)
 }
@@ -156,7 +157,7 @@ func checkFieldNumber(number uint64) uint64 {
 	return 0
 }
 
-// write writes the result of a hook.
+// write encodes the result of a hook (a command run after a check).
 func (h *HookResult) write(e *encoder) {
 	if e.codec == JSON { // a HookConfig is in line
 		e.writeMeta(1, h.Name, "")
@@ -189,7 +190,7 @@ func (e *encoder) writePairs(number int, name string, pairs map[string]string) {
 	})
 }
 
-// write writes the entity of a simulated agent.
+// write encodes the entity of a simulated Sensu agent.
 func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeText(1, "entity_class", entityClass)
 	e.writeMessage(3, "system", func() {
@@ -272,7 +273,7 @@ type Interface struct {
 	Addresses []string `json:"addresses"` // with the length of their networks
 }
 
-// Addresses returns the addresses of all network interfaces.
+// Addresses returns the IP addresses of all network interfaces of the agent's machine.
 func (y *System) Addresses() (list []string) {
 	for _, i := range y.Network.Interfaces {
 		list = append(list, i.Addresses...)

@@ -29,7 +29,8 @@ type CheckRequest struct {
 	Thresholds   []Threshold
 }
 
-// Threshold is a metric threshold in a check_request. The agent compares measured values with the threshold.
+// Threshold is a metric threshold in a check_request, with which the agent compares measured values. The agent
+// compares measured values with the threshold.
 type Threshold struct {
 	Metric  string
 	Tags    map[string]string
@@ -76,7 +77,7 @@ func (c Codec) AppendRequest(dst []byte, a *CheckRequest) []byte {
 	return c.AppendIssueTime(c.AppendSecrets(c.AppendConstantPart(dst, a), a.Secrets), a.Issued)
 }
 
-// AppendConstantPart appends the encoded fields of a check_request that are equal in every run.
+// AppendConstantPart encodes the fields of a check_request that are the same in every run of the check.
 func (c Codec) AppendConstantPart(dst []byte, a *CheckRequest) []byte {
 	dst = c.encode(dst, func(e *encoder) {
 		e.writeMessage(1, "config", func() { a.writeConfig(e) })
@@ -96,7 +97,7 @@ func (c Codec) AppendConstantPart(dst []byte, a *CheckRequest) []byte {
 	return dst
 }
 
-// writeConfig writes the check configuration of a check_request.
+// writeConfig encodes the configuration of the check in a check_request message.
 func (a *CheckRequest) writeConfig(e *encoder) {
 	stdin := a.Stdin
 	if stdin == nil {
@@ -148,7 +149,7 @@ func (a *CheckRequest) writeConfig(e *encoder) {
 	})
 }
 
-// write writes the fields of an asset.
+// write encodes the fields of an asset in a check_request message.
 func (a *Asset) write(e *encoder) {
 	e.writeText(2, "url", a.URL)
 	e.writeText(3, "sha512", a.SHA512)

@@ -60,7 +60,7 @@ func bytesField(number int, name string, at func(*ReceivedEvent) *[]byte) field[
 	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { return s.readText(v, at(s)) }}
 }
 
-// sumField describes a field whose bytes go into the hash for the detection of changed entities. A new hash
+// sumField describes a field whose encoded bytes are hashed, in order to detect a changed entity. A new hash
 // shows that the entity has changed.
 func sumField(number int, name string) field[ReceivedEvent] {
 	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
@@ -203,7 +203,8 @@ func (s *ReceivedEvent) ReadPipelines() (names []string, err error) {
 	return names, err
 }
 
-// decodeEach decodes each message in an encoded list. The list is a JSON array, or a repeated protobuf field.
+// decodeEach calls a decoding function with each message in an encoded list. The list is a JSON array, or a
+// repeated protobuf field.
 func (s *ReceivedEvent) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
 	for _, raw := range messages {
 		if err := s.codec.decode(name, raw, func(v fieldValue) bool { return v.forEach(read) }); err != nil {
@@ -213,7 +214,7 @@ func (s *ReceivedEvent) decodeEach(name string, messages [][]byte, read func(fie
 	return nil
 }
 
-// HookResult is the result of a hook.
+// HookResult is the result of a hook, a command that the agent ran after a check.
 type HookResult struct {
 	Name     string
 	Status   int32

@@ -4,8 +4,8 @@ package testenv
 
 import "golang.org/x/sys/unix"
 
-// reservePort reserves a free port with a socket that does not listen. A server can still listen on the port, because
-// both set SO_REUSEADDR.
+// reservePort reserves a port by a bound socket that never listens, so a test server still can. A server can
+// still listen on the port, because both set SO_REUSEADDR.
 func reservePort(port int) (release func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {

@@ -33,7 +33,8 @@ func Shortened(t testing.TB, how, command string) {
 	t.Log("shortened: " + recordSkip(t, how, "In full: "+command))
 }
 
-// recordSkip records what a test leaves out and why, and returns the recorded line. MUSTER_LEFT_OUT names the file.
+// recordSkip appends a line about a test's omitted part to a summary file, and returns the line.
+// MUSTER_LEFT_OUT names the file.
 func recordSkip(t testing.TB, what, command string) string {
 	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
@@ -106,7 +107,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Value returns a function that returns the value of a call, or ends the test on an error. Use it as
+// Value returns a function that unwraps a call's result, or ends the test on the call's error. Use it as
 // testenv.Value(os.Open(name))(t).
 func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

@@ -34,7 +34,8 @@ const (
 	reservedDisk = 512 << 20
 )
 
-// Options has the folder of an Extractor, the machine's facts, and functions that open archives.
+// Options has an Extractor's target folder, the server machine's facts, and a function that opens asset
+// archives.
 type Options struct {
 	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine
@@ -46,8 +47,8 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Extractor extracts Assets for the server's own handlers, filters and mutators. It returns the folders of the
-// extracted files. It is safe for concurrent use.
+// Extractor extracts Assets (archives of programs) on the server, for its handlers, filters and mutators. It
+// returns the folders of the extracted files. It is safe for concurrent use.
 type Extractor struct {
 	opts  Options
 	cache *asset.Cache
@@ -84,7 +85,8 @@ func (b *Extractor) Run(ctx context.Context) error {
 	return nil
 }
 
-// ArchiveArrived extracts assets whose archives were missing until an upload. It is called after an upload.
+// ArchiveArrived retries, after an upload, to extract assets whose archives were missing. It is called after an
+// upload.
 func (b *Extractor) ArchiveArrived() { b.cache.RetryNow() }
 
 // Apply updates the Extractor's Assets, and its list of Assets per Filter and Mutator, from changed resources.
@@ -168,8 +170,9 @@ func (b *Extractor) archiveSumLocked(ref string) (asset.Sum, error) {
 	return build.SHA512, nil
 }
 
-// UseAssets returns the folders of a command's extracted assets. Their files stay unchanged until done is called, even
-// if an asset gets another archive. The error names the missing asset and the reason.
+// UseAssets returns the folders of a command's extracted assets, and keeps the files until the command ends.
+// Their files stay unchanged until done is called, even if an asset gets another archive. The error names the
+// missing asset and the reason.
 func (b *Extractor) UseAssets(ctx context.Context, refs []string) (list []model.AssetDir, done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()

@@ -85,7 +85,7 @@ func (w *testExtractor) declareAsset(name string, builds ...model.AssetBuild) {
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})
 }
 
-// assertFile fails the test unless the assets' folders contain a file with the given text.
+// assertFile fails the test unless the folders of extracted assets contain a file with the given text.
 func (w *testExtractor) assertFile(dirs []model.AssetDir, file, text string) {
 	w.t.Helper()
 	if len(dirs) != 1 {
@@ -96,8 +96,8 @@ func (w *testExtractor) assertFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// TestExtractedAssetIsReported extracts an asset, and expects a call of the function Ready. Ready is also called when
-// a declared asset is already extracted.
+// TestExtractedAssetIsReported extracts an asset, and expects the Extractor to report the asset by calling
+// Ready. Ready is also called when a declared asset is already extracted.
 func TestExtractedAssetIsReported(t *testing.T) {
 	w := newTestExtractor(t)
 	data, sum := makeArchive(t, "bin/x", "x")

@@ -36,7 +36,7 @@ type compiler struct {
 	program *Program
 }
 
-// fail stops the compilation with an error at the position of a part of the expression.
+// fail ends the compilation with an error that names a place in the expression.
 func (c *compiler) fail(n *node, problem string, args ...any) {
 	panic(&Error{c.source, n.offset, fmt.Sprintf(problem, args...)})
 }
@@ -66,7 +66,7 @@ func (c *compiler) node(n *node) evaluator {
 	return nil
 }
 
-// constant returns a compiled expression part that always has the same value.
+// constant compiles a constant in an expression to a function that always returns the same value.
 func constant(o operand) evaluator { return func(*Windows) operand { return o } }
 
 // call compiles a function call. The function works over the stored values of an item, or over operands.
@@ -149,7 +149,7 @@ func (c *compiler) argument(n *node, i int) string {
 	return ""
 }
 
-// historyCall is a call of a function over an item's stored values, during its compilation.
+// historyCall is the working state while compiling one call of a function over an item's stored values.
 type historyCall struct {
 	*compiler
 	node   *node
@@ -226,7 +226,7 @@ func (h *historyCall) addWindow(sh structure, o operation, extra string) int {
 	return len(h.program.specs) - 1
 }
 
-// loadNumber returns the function that encodes a number as 64 bits, for storage in a window.
+// loadNumber returns the function that encodes numbers of an item type as 64 bits, for a window's storage.
 func loadNumber(t item.Type) func(item.Value) (uint64, effect) {
 	if t == item.Float {
 		return loadFloat

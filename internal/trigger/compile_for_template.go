@@ -25,7 +25,8 @@ func CompileFormula(items []model.Item, formula string, macro func(string) (stri
 	return p, err
 }
 
-// compileForItems compiles an expression over the items of a Template. The scope has all but the items.
+// compileForItems compiles an expression over a Template's items, with macros and other settings from a Scope.
+// The scope has all but the items.
 func compileForItems(items []model.Item, expression string, scope Scope) (*Program, error) {
 	e, err := Parse(expression)
 	if err != nil {

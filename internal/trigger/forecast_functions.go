@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// compileForecast compiles forecast and timeleft, which fit a function to values. Their forms are
-// forecast(//key,1h,2h,fit,mode) and timeleft(//key,1h,threshold,fit). Both fit a function to the values of a period,
-// with the time since the oldest value. -1 stands for a fit that the values do not permit.
+// compileForecast compiles calls of forecast and timeleft, which fit a curve to the values of an item. Their
+// forms are forecast(//key,1h,2h,fit,mode) and timeleft(//key,1h,threshold,fit). Both fit a function to the
+// values of a period, with the time since the oldest value. -1 stands for a fit that the values do not permit.
 func compileForecast(c *compiler, n *node) evaluator {
 	most := 5
 	if n.name == "timeleft" {
@@ -79,7 +79,7 @@ func parseFit(name string) (f curve, problem string) {
 	return f, ""
 }
 
-// x converts a time, in seconds since the oldest value, to the variable x of the polynomial.
+// x converts seconds since the oldest value to the variable x of the fitted polynomial.
 func (f *curve) x(t float64) float64 {
 	if f.logX {
 		t = math.Log(t)
@@ -87,7 +87,7 @@ func (f *curve) x(t float64) float64 {
 	return (t - f.center) / f.scale
 }
 
-// time converts the variable x of the polynomial back to a time, in seconds since the oldest value.
+// time converts the variable x of the fitted polynomial back to seconds since the oldest value.
 func (f *curve) time(x float64) float64 {
 	if t := x*f.scale + f.center; !f.logX {
 		return t

@@ -63,8 +63,8 @@ func FuzzPeriod(f *testing.F) {
 	})
 }
 
-// FuzzDecode decodes random bytes as windows, and expects an error or usable windows. A decoded state encodes to the
-// same bytes.
+// FuzzDecode decodes random bytes as windows (stored values of function calls), and expects an error or usable
+// windows. A decoded state encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
 	const all = `last(//float)+avg(//float,5m)+min(//unsigned,5m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+last(//text,#3)`
 	e, _ := Parse(all)

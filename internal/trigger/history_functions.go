@@ -39,7 +39,8 @@ func unsupported(problem string) func(c *compiler, n *node) evaluator {
 	}
 }
 
-// loadFloat converts a numeric value to the bits of a float. A text does not count.
+// loadFloat encodes a numeric value as float bits, for storage in a window, and skips texts. A text does not
+// count.
 func loadFloat(v item.Value) (uint64, effect) {
 	if v.Kind() == item.TextValue {
 		return 0, skip
@@ -47,7 +48,8 @@ func loadFloat(v item.Value) (uint64, effect) {
 	return math.Float64bits(v.Float()), use
 }
 
-// loadUnsigned converts a numeric value to an unsigned integer. A negative number or a text does not count.
+// loadUnsigned encodes a non-negative number as an unsigned integer, and makes the window skip any other value.
+// A negative number or a text does not count.
 func loadUnsigned(v item.Value) (uint64, effect) {
 	switch v.Kind() {
 	case item.UnsignedValue:
@@ -60,23 +62,24 @@ func loadUnsigned(v item.Value) (uint64, effect) {
 	return 0, skip
 }
 
-// loadText makes the window store a value as text. The window stores the value's text in place of bits.
+// loadText makes a window store the text of a value instead of a number. The window stores the value's text in
+// place of bits.
 func loadText(item.Value) (uint64, effect) { return 0, use }
 
-// loadHash stores the hash of a text instead of the text, for functions that only compare texts.
+// loadHash makes a window store the hash of a text instead of the text, for functions comparing texts.
 func loadHash(v item.Value) (uint64, effect) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne returns 1 for each value, for functions that only count values.
+// loadOne makes a window store the number 1 for each value, for functions that only count values.
 func loadOne(item.Value) (uint64, effect) { return 1, use }
 
-// storeTexts makes the window store whole texts instead of numbers, for an item with texts.
+// storeTexts makes the window store whole texts instead of numbers, if the item's values are texts.
 func (h *historyCall) storeTexts() {
 	if !h.isNumeric() {
 		h.spec.texts, h.spec.load = true, loadText
 	}
 }
 
-// read returns the value of a stored entry as an operand.
+// read returns the value of a window's entry as an operand of the expression.
 func (s *windowSpec) read(w *window, rank int) operand {
 	switch {
 	case s.texts:
@@ -87,16 +90,17 @@ func (s *windowSpec) read(w *window, rank int) operand {
 	return ofUnsigned(w.at(rank).bits)
 }
 
-// float returns the value of a stored entry as a float.
+// float returns the value of a window's entry as a float.
 func (s *windowSpec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
-// compareWithPrevious compares a stored value with the value before, and returns -1, 0 or 1. The result is -1, 0 or 1.
+// compareWithPrevious compares a stored value with the previous stored value, and returns -1, 0 or 1. The
+// result is -1, 0 or 1.
 func (s *windowSpec) compareWithPrevious(w *window, rank int) int {
 	value, previous := s.read(w, rank), s.read(w, rank-1)
 	return compare(&value, &previous)
 }
 
-// unknownWithoutValues returns the unknown result of a function whose period has no values.
+// unknownWithoutValues returns an unknown operand, with the item's lack of values in the period as reason.
 func (h *historyCall) unknownWithoutValues() operand {
 	if h.period == "" {
 		return unknownBecause("no value of " + h.key + " yet")
@@ -121,8 +125,8 @@ func (h *historyCall) storeNewest(count int32) *historyCall {
 	return h
 }
 
-// compileLast compiles last and lastclock, the most recent value and its time. They may also read the n-th most recent
-// value.
+// compileLast compiles calls of last and lastclock, the most recent value of an item and its time. They may
+// also read the n-th most recent value.
 func compileLast(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2).storeNewest(1)
 	count := int(h.spec.period.count)
@@ -151,7 +155,7 @@ func (p *Program) spec(i int) *windowSpec {
 	return &s
 }
 
-// compileFirst compiles first and firstclock, the oldest value in the period and its time.
+// compileFirst compiles calls of first and firstclock, the oldest value in the period and its time.
 func compileFirst(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2)
 	if h.spec.period.span == 0 {
@@ -181,7 +185,7 @@ func (h *historyCall) storeAll(o operation, extra string) int {
 	return h.addWindow(values, o, extra)
 }
 
-// compileChange compiles change, the difference between the last two values.
+// compileChange compiles calls of the function change, the difference between the last two values of an item.
 func compileChange(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 1).storeNewest(2)
 	i, few := h.addWindow(values, keepLast, ""), unknownBecause("fewer than 2 values of "+h.key)
@@ -204,7 +208,7 @@ func compileChange(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileBitand compiles bitand over an item, the last value masked with a number.
+// compileBitand compiles calls of bitand over an item, the last value masked with a number.
 func compileBitand(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3, item.Unsigned, item.Boolean).storeNewest(1)
 	mask, err := strconv.ParseUint(h.argument(n, 2), 10, 64)
@@ -222,8 +226,8 @@ func compileBitand(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileFuzzytime compiles fuzzytime, which compares a Unix time in the last value with now. The difference may be at
-// most a time span.
+// compileFuzzytime compiles calls of fuzzytime, which compares a Unix time in an item's last value with now.
+// The difference may be at most a time span.
 func compileFuzzytime(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...)
 	span := h.spec.period.span
@@ -251,7 +255,7 @@ var aggregates = map[string]struct {
 	"sum": {stacks, sumFloat, sumUnsigned}, "avg": {stacks, sumFloat, sumFloat},
 }
 
-// compileAggregate compiles min, max, sum and avg over the values of a period.
+// compileAggregate compiles calls of min, max, sum and avg over an item's values in a period.
 func compileAggregate(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	h.spec.grain = slotLength(&h.spec.period)
@@ -261,7 +265,7 @@ func compileAggregate(c *compiler, n *node) evaluator {
 	return h.aggregate(n.name)
 }
 
-// aggregate compiles the minimum, maximum, sum or average of the period.
+// aggregate compiles the minimum, maximum, sum or average of an item's values in the period.
 func (h *historyCall) aggregate(name string) evaluator {
 	a := aggregates[name]
 	o := a.unsigned
@@ -296,8 +300,8 @@ func (h *historyCall) aggregate(name string) evaluator {
 	}
 }
 
-// compileCount compiles count, find and countunique over the matching values. An operator and a pattern decide which
-// values match.
+// compileCount compiles calls of count, find and countunique over the values that match a pattern. An operator
+// and a pattern decide which values match.
 func compileCount(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 4)
 	if p := &h.spec.period; n.name != "find" {
@@ -379,7 +383,7 @@ var tooMany = unknownBecause(fmt.Sprintf("the period has more than %d values", m
 
 var tooSlow = unknownBecause("a value in the period takes the regular expression longer than " + matchLimit.String())
 
-// startOfEntries returns the time after which the stored values count for the function.
+// startOfEntries returns the time after which stored values belong to the period of the function call.
 func (s *windowSpec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:
@@ -390,13 +394,14 @@ func (s *windowSpec) startOfEntries(v *window) int64 {
 	return v.at(0).at - 1
 }
 
-// truncated returns a function that reports whether a full window has dropped values of its period.
+// truncated returns a function that reports whether a full window dropped values from within its period.
 func (h *historyCall) truncated() func(v *window) bool {
 	s := h.spec
 	return func(v *window) bool { return v.lostUntil != 0 && v.lostUntil > s.startOfEntries(v) }
 }
 
-// compileChangecount compiles changecount, the number of changes in the period. It counts all changes, rises or falls.
+// compileChangecount compiles calls of changecount, the number of changes between an item's values in the
+// period. It counts all changes, rises or falls.
 func compileChangecount(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3).requirePeriod()
 	mode := h.argument(n, 2)
@@ -427,7 +432,8 @@ func compileChangecount(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileMonotone compiles monoinc and monodec, which test whether all values of a period rise or all fall.
+// compileMonotone compiles calls of monoinc and monodec, which test whether all values of a period rise or
+// fall.
 func compileMonotone(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3, numeric...).requirePeriod()
 	mode := h.argument(n, 2)
@@ -457,8 +463,9 @@ func compileMonotone(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileNodata compiles the function nodata, which reports missing values. It is true if no value has arrived for a
-// time. Time counts from Windows.since at the earliest, so that a start raises no alarm.
+// compileNodata compiles calls of nodata, which reports whether no value of an item has arrived for a time. It
+// is true if no value has arrived for a time. Time counts from Windows.since at the earliest, so that a start
+// raises no alarm.
 func compileNodata(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3)
 	span := h.spec.period.span

@@ -34,7 +34,8 @@ var groupAggregates = map[string]func([]point) float64{
 	"max": func(p []point) float64 { return slices.MaxFunc(p, comparePoints).value },
 }
 
-// comparePoints compares two points by their values, for sorting. A point has a time and a value.
+// comparePoints compares two points (values with times) by their values, for sorting. A point has a time and a
+// value.
 func comparePoints(a, b point) int {
 	switch {
 	case a.value < b.value:
@@ -111,7 +112,7 @@ func (c *compiler) aggregate(n *node) evaluator {
 // maxForeach bounds the period of functions over several nodes. The server keeps numbers for this time by default.
 const maxForeach = 31 * 24 * time.Hour
 
-// expandFilter replaces the macros of a filter by their values.
+// expandFilter replaces the macros in an item filter, such as ?[tag="x"], by their values.
 func (c *compiler) expandFilter(n *node) *node {
 	if n == nil {
 		return nil
@@ -134,7 +135,7 @@ func (s *Selection) Matches(hasGroup func(name string) bool, hasTag func(name, v
 	return s.filter == nil || s.filter.matches(hasGroup, hasTag)
 }
 
-// matches reports whether an item fulfils one part of a selection's filter, such as tag="x".
+// matches reports whether an item satisfies a condition of an item filter, such as tag="x".
 func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value string, any bool) bool) bool {
 	switch {
 	case n.kind == unaryNode:
@@ -185,16 +186,16 @@ func (s *Selection) Reduce(values []float64) (float64, bool) {
 // nodes. The list is empty if it reads only items of one node.
 func (p *Program) Selections() []Selection { return p.groups }
 
-// Aggregate evaluates a program once, over given lists of values from items of several nodes. values has a list for
-// each selection, with a value for each item.
+// Aggregate evaluates a formula over several nodes once, from lists of values for each of its selections.
+// values has a list for each selection, with a value for each item.
 func (p *Program) Aggregate(values [][]float64, now int64) (item.Value, error) {
 	w := p.NewWindows(now)
 	w.groups = values
 	return p.Value(w, now)
 }
 
-// MatchesKey reports whether the selection reads the items with a key. A parameter * in the selection matches any
-// parameter of the key.
+// MatchesKey reports whether the selection's key pattern accepts a given item key. A parameter * in the
+// selection matches any parameter of the key.
 func (s *Selection) MatchesKey(key string) bool {
 	before, after, found := strings.Cut(s.Key, "*")
 	if !found {
@@ -216,8 +217,8 @@ func (s *Selection) MatchesKey(key string) bool {
 	}
 }
 
-// parameterEnd returns where the first parameter in the rest of an item key ends. It returns -1 if the key ends with
-// the parameter.
+// parameterEnd returns the index at which the first parameter of a partial item key ends. It returns -1 if the
+// key ends with the parameter.
 func parameterEnd(rest string) int {
 	quoted := 0
 	if strings.HasPrefix(rest, `"`) {

@@ -21,7 +21,8 @@ type Expr struct {
 // String returns the text of the expression.
 func (e *Expr) String() string { return e.source }
 
-// ReplaceHosts replaces the host of each item in an expression. The function replace returns the new host.
+// ReplaceHosts replaces the host of each item (/host/key) in an expression by a function's result. The function
+// replace returns the new host.
 func ReplaceHosts(expression string, replace func(host string) (string, error)) (string, error) {
 	e, err := Parse(expression)
 	if err != nil {
@@ -132,8 +133,8 @@ type parser struct {
 // Parse parses an expression and checks its grammar. Errors are of type *Error.
 func Parse(expression string) (*Expr, error) { return (&parser{source: expression}).parse() }
 
-// EscapeTexts converts an expression of a Zabbix before 7.0 to the present syntax. In texts of functions over items
-// only \" was an escape, so that other backslashes are doubled.
+// EscapeTexts converts an expression from before Zabbix 7.0 to the present syntax, by doubling backslashes in
+// texts. In texts of functions over items only \" was an escape, so that other backslashes are doubled.
 func EscapeTexts(expression string) (string, error) {
 	p := &parser{source: expression, plain: []int{}}
 	if _, err := p.parse(); err != nil {
@@ -198,8 +199,8 @@ func isWord(c byte) bool {
 	return isDigit(c) || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// takeOperator skips an operator and returns true if the operator comes next. After an operator that is a word, the
-// word must end.
+// takeOperator reports whether a given operator comes next, and then moves the parser past the operator. After
+// an operator that is a word, the word must end.
 func (p *parser) takeOperator(operator string) bool {
 	rest := p.source[p.at:]
 	if !strings.HasPrefix(rest, operator) {
@@ -258,7 +259,7 @@ func (p *parser) unary() node {
 	return p.operand()
 }
 
-// operand parses one operand, such as a number, a text or a function call.
+// operand parses one operand of an operator, such as a number, a text or a function call.
 func (p *parser) operand() node {
 	offset := p.at
 	switch c := p.peek(); {
@@ -319,7 +320,7 @@ func (p *parser) quoted() string {
 	return ""
 }
 
-// skipPlainText skips a text in double quotes whose only escape is \", and notes its other backslashes.
+// skipPlainText skips a quoted text whose only escape is \", and records the places of other backslashes.
 func (p *parser) skipPlainText() {
 	offset := p.at
 	for p.at++; p.peek() != '"'; p.at++ {
@@ -335,7 +336,8 @@ func (p *parser) skipPlainText() {
 	p.at++
 }
 
-// macro skips a macro such as {$NAME:"context"} or {{#NAME}.function()} and returns its text.
+// macro moves the parser past a macro, such as {$NAME:"context"} or {{#NAME}.function()}, and returns the
+// macro's text.
 func (p *parser) macro() string {
 	length := macroLength(p.source[p.at:])
 	if length == 0 {
@@ -564,8 +566,8 @@ func (p *parser) oneCondition() node {
 	return node{}
 }
 
-// readUntil returns the text before the next of some characters, where characters inside macros do not count.
-// ok is false if none of the characters follows.
+// readUntil returns the text up to the next of several characters, ignoring characters inside macros. ok is
+// false if none of the characters follows.
 func (p *parser) readUntil(set string) (string, bool) {
 	start := p.at
 	for p.at < len(p.source) {
@@ -617,8 +619,9 @@ func (p *parser) parameters(depth int) {
 	}
 }
 
-// ReplaceEntityMacros replaces the macros of an entity, such as {#FSNAME}, in an expression by their values. key
-// replaces the macros in the key of an item. Elsewhere a value that is no number becomes a text in quotes.
+// ReplaceEntityMacros replaces the macros of a discovered entity, such as {#FSNAME}, in an expression by their
+// values. key replaces the macros in the key of an item. Elsewhere a value that is no number becomes a text in
+// quotes.
 func ReplaceEntityMacros(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error) {
 	if !strings.Contains(expression, "{#") {
 		return expression, nil
@@ -639,8 +642,8 @@ func ReplaceEntityMacros(expression string, value func(macro string) (string, bo
 	return out.String(), nil
 }
 
-// replaceOutsideKeys replaces an entity's macros in a part of an expression without item keys. The part has no keys of
-// items.
+// replaceOutsideKeys replaces a discovered entity's macros in a part of an expression that contains no item
+// keys. The part has no keys of items.
 func replaceOutsideKeys(out *strings.Builder, text string, value func(macro string) (string, bool)) {
 	escaper, unescaper := strings.NewReplacer(`\`, `\\`, `"`, `\"`), strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 	for at := 0; at < len(text); {

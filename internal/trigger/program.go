@@ -44,8 +44,8 @@ type Program struct {
 	groups []Selection
 }
 
-// evaluator is a compiled part of an expression, a function that computes its value. It is a function that computes
-// the part's operand from the stored values.
+// evaluator is a compiled part of an expression, as a function that computes the part's value. It is a function
+// that computes the part's operand from the stored values.
 type evaluator func(w *Windows) operand
 
 // timer returns when a function of time, such as now(), next changes the result of an expression. An example is
@@ -79,7 +79,8 @@ func (p *Program) ItemIndexes() []int {
 // String returns the text of the expression.
 func (p *Program) String() string { return p.source }
 
-// HasTimeFunctions reports whether the program has time functions, so that its result can change without new values.
+// HasTimeFunctions reports whether the program calls time functions, which can change the result without new
+// values.
 func (p *Program) HasTimeFunctions() bool { return len(p.timers) > 0 }
 
 // NewWindows returns the empty windows (stored values) of the program on a node. Its windows have no values. A
@@ -94,7 +95,7 @@ func (p *Program) NewWindows(since int64) *Windows {
 	return w
 }
 
-// Restart sets the time from which nodata() counts missing values, such as a server start.
+// Restart sets a time, such as the server's start, from which nodata() counts missing values.
 func (w *Windows) Restart(at int64) { w.since = max(w.since, at) }
 
 // MigrateWindows returns the stored values for a changed expression, copied from equal function calls of the

@@ -228,8 +228,8 @@ const maxText = 64 << 10
 
 var tooLong = unknownBecause("a function made a text of more than 64 KiB")
 
-// boundText returns a text as an operand of an expression, unless the text is longer than allowed. A text longer than
-// maxText gives an unknown operand.
+// boundText returns a text as an operand, or an unknown operand for a text over the maximum length. A text
+// longer than maxText gives an unknown operand.
 func boundText(text string) operand {
 	if len(text) > maxText {
 		return tooLong
@@ -262,8 +262,8 @@ func sum(a []operand) float64 {
 	return total
 }
 
-// wholeNumber converts an operand to an integer of at most bound. It returns false if the operand is negative or not
-// whole.
+// wholeNumber converts an operand to a non-negative integer, reduced to `bound` if larger. It returns false if
+// the operand is negative or not whole.
 func wholeNumber(o operand, bound int) (int, bool) {
 	o = o.number()
 	if o.isUnknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {
@@ -272,8 +272,8 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// textRange converts a start position (from 1) and a length to indexes within a text. Positions count from 1. ok is false
-// if they are not within the text.
+// textRange converts operands with a start position (from 1) and a length to indexes within a text. Positions
+// count from 1. ok is false if they are not within the text.
 func textRange(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)
@@ -293,7 +293,7 @@ func trimCharacters(a []operand) string {
 // clockInterval is the time after which now() and time() are evaluated anew.
 const clockInterval = 30 * int64(time.Second)
 
-// compileClock compiles now, date, time, dayofmonth and dayofweek, which read the time of the evaluation.
+// compileClock compiles calls of now, date, time, dayofmonth and dayofweek, which read the evaluation's time.
 func compileClock(c *compiler, n *node) evaluator {
 	if len(n.args) > 0 {
 		c.fail(n, "%s has no arguments", n.name)

@@ -44,7 +44,7 @@ func sortedValues(points []point) []float64 {
 	return out
 }
 
-// compilePercentile compiles percentile by the method of nearest rank.
+// compilePercentile compiles calls of percentile over an item's values, by the method of nearest rank.
 func compilePercentile(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3, numeric...).requirePeriod()
 	p := ofText(h.argument(n, 2)).number()
@@ -126,8 +126,8 @@ func median(sorted []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// compileRate compiles rate as PromQL defines the function. It is the increase of a counter despite resets,
-// extrapolated to the whole period, per second.
+// compileRate compiles calls of rate, the increase of a counter per second as PromQL defines. It is the
+// increase of a counter despite resets, extrapolated to the whole period, per second.
 func compileRate(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	p := h.spec.period

@@ -49,8 +49,8 @@ func compileTrend(c *compiler, n *node) evaluator {
 // maxSeasons bounds the earlier seasons, such as days, that a baseline reads.
 const maxSeasons = 100
 
-// compileBaseline compiles baselinewma and baselinedev, which read the same period of earlier seasons, such as earlier
-// days. In baselinewma(//key,1h:now/h,"d",7) the seasons are days.
+// compileBaseline compiles calls of baselinewma and baselinedev, which read the same period of earlier days or
+// other seasons. In baselinewma(//key,1h:now/h,"d",7) the seasons are days.
 func compileBaseline(c *compiler, n *node) evaluator {
 	h := c.trendArguments(n, 4)
 	unit := h.argument(n, 2)

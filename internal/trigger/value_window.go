@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// structure is the data structure that keeps the values of a window. It is a list, two stacks or a deque.
+// structure says which data structure, such as a list or deque, keeps the values of a window. It is a list, two
+// stacks or a deque.
 type structure uint8
 
 const (
@@ -102,7 +103,7 @@ type windowSpec struct {
 	signature string // equal for windows with equal state
 }
 
-// entry is one stored value of a window, or several combined values.
+// entry is one stored value of a window, or several values combined, for example to a sum.
 type entry struct {
 	at   int64 // of the youngest value, in nanoseconds
 	bits uint64
@@ -127,8 +128,8 @@ type window struct {
 	newest          int64 // time of the newest value, also of one that does not count; 0: none
 }
 
-// ringIndex converts a rank in the order of time to an index in the ring buffer of entries. The position is the rank; 0 is
-// the oldest.
+// ringIndex converts an entry's rank by time (0 is the oldest) to an index in the ring buffer. The position is
+// the rank; 0 is the oldest.
 func (w *window) ringIndex(rank int) int {
 	if rank += w.head; rank >= len(w.entries) {
 		rank -= len(w.entries)
@@ -136,12 +137,12 @@ func (w *window) ringIndex(rank int) int {
 	return rank
 }
 
-// at returns the entry with a rank, counted in the order of time from the oldest (0). The position is the rank; 0 is
-// the oldest.
+// at returns the entry with the given rank by time, where 0 is the oldest. The position is the rank; 0 is the
+// oldest.
 func (w *window) at(rank int) *entry { return &w.entries[w.ringIndex(rank)] }
 
-// weight returns how many values the entry with a given rank combines. rank is the entry's position in the order of
-// time, 0 is the oldest.
+// weight returns how many values the entry with the given rank by time combines. rank is the entry's position
+// in the order of time, 0 is the oldest.
 func (w *window) weight(rank int) uint32 {
 	if w.weights == nil {
 		return 1
@@ -149,10 +150,11 @@ func (w *window) weight(rank int) uint32 {
 	return w.weights[w.ringIndex(rank)]
 }
 
-// text returns the text of the entry with a given rank. rank is the entry's position in the order of time.
+// text returns the text of the entry with the given rank by time. rank is the entry's position in the order of
+// time.
 func (w *window) text(rank int) string { return w.texts[w.ringIndex(rank)] }
 
-// add stores a value with the time `at` in the window. now is the time of the evaluation.
+// add stores a value, measured at the time `at`, in the window. now is the time of the evaluation.
 func (w *window) add(s *windowSpec, at, now int64, v item.Value) {
 	w.newest = max(w.newest, at)
 	bits, u := s.load(v)
@@ -205,8 +207,8 @@ func (w *window) add(s *windowSpec, at, now int64, v item.Value) {
 	w.limitMemory(s)
 }
 
-// aggregate combines a number that stands for `weight` values with one entry of the window. rank is the entry's
-// position in the order of time.
+// aggregate combines a number, itself computed from `weight` values, with one entry of the window. rank is the
+// entry's position in the order of time.
 func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	e := w.at(rank)
 	e.bits = o.combine(e.bits, bits)
@@ -215,16 +217,16 @@ func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	}
 }
 
-// aggregateAll combines a value with each of the oldest entries of the window. These are the `before` oldest entries
-// of the front stack.
+// aggregateAll combines a value with each of the `before` oldest entries of the window. These are the `before`
+// oldest entries of the front stack.
 func (w *window) aggregateAll(o operation, before int, bits uint64) {
 	for i := range before {
 		w.aggregate(o, i, bits, 1)
 	}
 }
 
-// pushBack combines a value with the running aggregate of the newer values. They are the back stack. The value may be
-// an aggregate of several.
+// pushBack combines a value with the running aggregate (such as a sum) of the window's newer values. They are
+// the back stack. The value may be an aggregate of several.
 func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	if w.backWeight == 0 {
 		w.back, w.backWeight = bits, weight
@@ -339,8 +341,8 @@ func (w *window) drop(s *windowSpec, n int) {
 	}
 }
 
-// total returns the aggregate of all values in the period, such as their sum, and their number. The aggregate is, for
-// example, a sum.
+// total returns the aggregate (such as the sum) and the count of all values in the period. The aggregate is,
+// for example, a sum.
 func (w *window) total(o operation) (bits uint64, n int) {
 	bits, n = w.back, int(w.backWeight)
 	if w.front > 0 {
@@ -356,7 +358,7 @@ func (w *window) total(o operation) (bits uint64, n int) {
 	return bits, n
 }
 
-// insert stores a value as a new entry at a rank in the order of time. rank is that entry's position in the order of
+// insert stores a value as a new entry at the given rank by time. rank is that entry's position in the order of
 // time, 0 is the oldest.
 func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Value) {
 	if w.size == len(w.entries) {
@@ -376,8 +378,8 @@ func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Valu
 	}
 }
 
-// remove removes the entries between two ranks in the order of time. first (inclusive) and last (exclusive) are
-// positions in the order of time.
+// remove removes the entries between two ranks by time. first (inclusive) and last (exclusive) are positions in
+// the order of time.
 func (w *window) remove(first, last int) {
 	if first == last {
 		return
@@ -388,8 +390,7 @@ func (w *window) remove(first, last int) {
 	w.size = first
 }
 
-// move copies an entry from one place in the order of time to another. Positions are in the order of time, 0 is the
-// oldest.
+// move copies an entry from one rank by time to another. Positions are in the order of time, 0 is the oldest.
 func (w *window) move(to, from int) {
 	to, from = w.ringIndex(to), w.ringIndex(from)
 	w.entries[to] = w.entries[from]
@@ -516,9 +517,9 @@ func (w *window) textBytes() (n int) {
 // grains has the lengths of the time slots in which long windows combine values.
 var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
-// slotLength returns the length of the time slots in which a long window combines values. The length is in
-// nanoseconds; 0 means that values are not combined. A period up to an hour, moved by up to an hour, has none.
-// A longer period has slots of about a hundredth of the period.
+// slotLength returns the length of the time slots whose values a long window combines into one entry. The
+// length is in nanoseconds; 0 means that values are not combined. A period up to an hour, moved by up to an
+// hour, has none. A longer period has slots of about a hundredth of the period.
 func slotLength(p *period) int64 {
 	reach := p.span + p.delay()
 	if p.span <= time.Hour && p.delay() <= time.Hour {

@@ -81,8 +81,8 @@ func simpleResult(function, periodText string, all []item.Sample, now int64) (fl
 	return scan[function](in)
 }
 
-// randomSamples returns random test values, some late and some with equal times. All are multiples of a quarter, so that
-// sums are exact.
+// randomSamples returns random test values, some of which arrive late or have equal times. All are multiples of
+// a quarter, so that sums are exact.
 func randomSamples(t *rapid.T) []item.Sample {
 	clock := start + rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "begin")
 	var out []item.Sample
@@ -158,8 +158,9 @@ func TestWindowsMatchFullScan(t *testing.T) {
 	})
 }
 
-// TestCombinedValuesStayAccurate compares results over combined values with results over all values, and expects small
-// differences. The period may differ by at most one time slot at either end, also for late values.
+// TestCombinedValuesStayAccurate compares results over combined entries with results over all single values,
+// and expects small differences. The period may differ by at most one time slot at either end, also for late
+// values.
 func TestCombinedValuesStayAccurate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"min", "max", "sum", "count", "first", "last"}).Draw(t, "function")
@@ -308,7 +309,7 @@ func TestLongWindows(t *testing.T) {
 	}
 }
 
-// TestTooManyValues overfills a window, and expects an unknown result of functions over all values.
+// TestTooManyValues overfills a window, and expects unknown results from functions that need all values.
 func TestTooManyValues(t *testing.T) {
 	p := compileText(t, "percentile(//float,10m,50)")
 	w := p.NewWindows(0)

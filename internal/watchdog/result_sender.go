@@ -147,26 +147,26 @@ func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// Assigned ignores the assignment of checks. The session ends after one result.
+// Assigned does nothing, because the watchdog's session runs no checks. The session ends after one result.
 func (d *senderSession) Assigned(*link.Session, *link.Assignment) {}
 
-// RunNow ignores requests for runs.
+// RunNow does nothing, because the watchdog's session runs no commands.
 func (d *senderSession) RunNow(*link.Session, *wire.Run) {}
 
-// RoundRobinRuns ignores requests to run round-robin checks.
+// RoundRobinRuns does nothing, because the watchdog's session runs no checks.
 func (d *senderSession) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
-// Reply ignores the server's answers to requests.
+// Reply does nothing, because the watchdog's session sends no requests.
 func (d *senderSession) Reply(*link.Session, *wire.Exchange) {}
 
-// BackPressure ignores the server's request to send less often.
+// BackPressure does nothing, because the watchdog's session sends only one result.
 func (d *senderSession) BackPressure(*link.Session, *wire.BackPressure) {}
 
-// ServerStops ignores the announced stop of the server.
+// ServerStops does nothing, because the watchdog's session ends after one result anyway.
 func (d *senderSession) ServerStops(*link.Session, time.Duration, string) {}
 
-// DialListener connects the process to one of its own listeners. If this machine is in a network of trusted proxies,
-// it sends a PROXY header as a load balancer does.
+// DialListener opens a connection from the server to one of its own listeners, for the watchdog. If this
+// machine is in a network of trusted proxies, it sends a PROXY header as a load balancer does.
 func DialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String()) // an unspecified address is this machine
 	if err != nil {

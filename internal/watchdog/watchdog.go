@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Options has the settings of a Watchdog, such as the time between two test results.
+// Options has the settings of a Watchdog, such as the time between two synthetic results.
 type Options struct {
 	Every time.Duration // between two results, and the longest time for the delivery of one; default 1 min
 	// Send sends a result of check model.WatchdogCheck to the server as an agent does, and returns after the

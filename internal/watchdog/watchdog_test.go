@@ -13,14 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// syntheticResult is a synthetic result that the test's fake sender was told to send. It has a status and a text.
+// syntheticResult records status and text of a synthetic result that the watchdog passed to a fake sender. It
+// has a status and a text.
 type syntheticResult struct {
 	status model.Status
 	text   string
 }
 
-// TestSyntheticResultReportsPreviousOutcome fails the delivery of test results, and expects each later one to report
-// the failure. An outcome is, for example, a failed delivery.
+// TestSyntheticResultReportsPreviousOutcome makes the delivery of synthetic results fail, and expects the next
+// result to report the failure. An outcome is, for example, a failed delivery.
 func TestSyntheticResultReportsPreviousOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration // until it is delivered; negative: never

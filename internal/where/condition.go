@@ -5,7 +5,7 @@
 // Evaluation uses one reused Node instead of a map per node: half a microsecond, without allocations of its own.
 //
 // The package has no goroutines and no locks. Start reading at Condition (over a node), then
-// Language (compilation of any condition) and node.go.
+// Language (compilation of any condition) and node_variables.go.
 package where
 
 import (
@@ -34,8 +34,9 @@ const (
 	assumedBytes   = 256 // of a string
 )
 
-// Language says which variables one kind of conditions (in CEL) may use. It has the variables that they may read, and
-// their maximum cost. Compile checks the cost of the worst input once, so evaluation needs no counting.
+// Language defines which CEL variables one kind of condition, such as conditions on events, may use. It has the
+// variables that they may read, and their maximum cost. Compile checks the cost of the worst input once, so
+// evaluation needs no counting.
 type Language struct {
 	Of          string         // the subject of a condition in messages: node, event
 	Reads       string         // its variables, for messages
@@ -55,8 +56,8 @@ type Language struct {
 	err     error
 }
 
-// CompiledCondition is a compiled CEL condition of any Language. It has the index terms that the condition requires.
-// Safe for concurrent use.
+// CompiledCondition is a compiled CEL condition of any kind, such as about a node or an event. It has the index
+// terms that the condition requires. Safe for concurrent use.
 type CompiledCondition struct {
 	Program   cel.Program
 	names     []string // of the variables that it reads
@@ -75,7 +76,8 @@ func (c *CompiledCondition) Reads(prefix string) bool {
 	return false
 }
 
-// Compile compiles a condition of the language and limits its cost. An error names the fault and its column.
+// Compile compiles a CEL condition, and refuses a condition that costs too much to evaluate. An error names the
+// fault and its column.
 func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write a condition such as %s", l.Example)
@@ -229,8 +231,8 @@ var nodeSearches = Language{
 // share one Condition while it is in use.
 func Compile(expr string) (*Condition, error) { return compileNode(&nodeConditions, expr) }
 
-// CompileSearch compiles a condition that may also read inventories. It works as Compile does otherwise. See
-// EntryTerm.
+// CompileSearch compiles a search condition about nodes, which may also read their inventories. It works as
+// Compile does otherwise. See EntryTerm.
 func CompileSearch(expr string) (*Condition, error) { return compileNode(&nodeSearches, expr) }
 
 // compileNode compiles a condition about a node, or returns the shared compiled form of an equal text.

@@ -31,8 +31,8 @@ const (
 // nodes uses these terms. Empty: the condition has none.
 func (c *Condition) IndexTerms() []IndexTerm { return c.compiled.needs }
 
-// extractIndexTerms returns the index terms of all parts of a condition joined by &&. An index
-// term is a name, group, label or fact. whole reports that the needs are the entire condition.
+// extractIndexTerms returns the index terms (such as required labels) of a condition's parts joined by &&. An
+// index term is a name, group, label or fact. whole reports that the needs are the entire condition.
 func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := extractIndexTerms(a, e.AsCall().Args()[0])

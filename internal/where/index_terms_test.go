@@ -91,7 +91,7 @@ func TestIndexTermsMatchSameNodesAsProgram(t *testing.T) {
 	})
 }
 
-// evaluateProgram evaluates a condition fully by its CEL program, for comparison with the shorter way.
+// evaluateProgram evaluates a condition fully by its CEL program, for comparison with a match by index terms.
 func evaluateProgram(t interface {
 	Helper()
 	Fatal(...any)
@@ -101,8 +101,8 @@ func evaluateProgram(t interface {
 	return c.Evaluate(n)
 }
 
-// TestEqualTextsShareOneCondition compiles equal texts, and expects one shared condition. The same holds after other
-// conditions were freed.
+// TestEqualTextsShareOneCondition compiles equal texts, and expects one compiled condition in memory for all.
+// The same holds after other conditions were freed.
 func TestEqualTextsShareOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)

@@ -198,13 +198,13 @@ func requiredName(e ast.Expr, entry string) string {
 	return ""
 }
 
-// entryActivation tells CEL the value of the only variable inside exists() or all(), an inventory entry.
+// entryActivation supplies CEL with the only variable inside exists() or all(), the current inventory entry.
 type entryActivation struct {
 	name  string
 	entry entryValue
 }
 
-// ResolveName returns the inventory entry as the value of the condition's variable, for CEL.
+// ResolveName returns the current inventory entry as the value of the CEL variable inside exists() or all().
 func (a entryActivation) ResolveName(name string) (any, bool) { return a.entry, name == a.name }
 
 // Parent returns nil, because an entry has no outer scope of variables.

@@ -55,10 +55,10 @@ func SpanOfLine(text, zone string) model.Span {
 	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
 }
 
-// Set is a set of calendars together, each in its own time zone. Safe for concurrent use.
+// Set combines several calendars, each in its own time zone. Safe for concurrent use.
 type Set []*Calendar
 
-// NewSet returns a set that is active while one of its calendars is active.
+// NewSet returns a set that is active while any of its calendars is active.
 func NewSet(list []model.Span) (set Set, err error) {
 	for _, s := range list {
 		c, err := New(s.Zone, s.Spans)
@@ -89,7 +89,8 @@ func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// LastEnd returns when the calendars were last active within a range of times. ok is false if no active time overlaps.
+// LastEnd returns the latest end of an active time of any calendar within a range of times. ok is false if no
+// active time overlaps.
 func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	for at := from; !at.After(to); {
 		if until, in := s.Active(at); in {
@@ -113,8 +114,8 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 // maxJoined limits the adjacent occurrences that Active joins to find an end: one per day for more than a year.
 const maxJoined = 400
 
-// Active reports whether the calendar contains t, and when its active time then ends. For an end more than a year away
-// the result may be too early, so callers ask again at that time.
+// Active reports whether the calendar is active at t, and when the active time then ends. For an end more than
+// a year away the result may be too early, so callers ask again at that time.
 func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {

@@ -26,7 +26,7 @@ const (
 	lastSignalKind  SignalKind = 31
 )
 
-// String returns the name of the kind, such as "value block".
+// String returns the name of the signal kind, such as "value block".
 func (k SignalKind) String() string {
 	switch k {
 	case SignalResult:
@@ -322,7 +322,7 @@ type SensuRun struct {
 	Tail       string // white space at the end of the agent's text, which the output lacks
 }
 
-// AgentOutput returns the part of an output that the Sensu agent sent, without lines by the server.
+// AgentOutput returns the Sensu agent's own part of an output, without lines added by the server.
 func (r *SensuRun) AgentOutput(output string) string {
 	to := min(int(r.OutputTo), len(output))
 	return output[min(int(r.OutputFrom), to):to] + r.Tail
@@ -423,7 +423,7 @@ func (b *ValueBlock) Decode(body []byte) error {
 	return f.err
 }
 
-// Report is what an agent sends about one run of a directive on its node. Start is Signal.AtMs less the duration.
+// Report is an agent's report about one run of a directive on its node. Start is Signal.AtMs less the duration.
 type Report struct {
 	Components uint32
 	Codes      []byte // see package policy
@@ -447,14 +447,14 @@ type SignedRun struct {
 	Certificate []byte   // of the node, DER; with the first run of an agent's life, of a day and of a key
 }
 
-// ReportException is the message of a report about one component, for people.
+// ReportException is a message for people about one component (checked part of a directive) in a report.
 type ReportException struct {
 	Position uint32
 	Message  string
 }
 
-// UnexpectedComponents returns the messages about components that are in a run but not in the directive. Their positions are n
-// or above. Rudder's agents reported these components.
+// UnexpectedComponents returns the messages about components (checked parts) that a run reports but its
+// directive lacks. Their positions are n or above. Rudder's agents reported these components.
 func UnexpectedComponents(exceptions []ReportException, n int) []ReportException {
 	i, _ := slices.BinarySearchFunc(exceptions, uint32(n), func(e ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	return exceptions[i:]
@@ -477,7 +477,7 @@ func (r *SignedRun) Decode(data []byte) error {
 	return decodeMessage("SignedRun", data, r, codeSignedRun)
 }
 
-// AppendReport appends an encoded report of a directive, for the body of a signal.
+// AppendReport appends an encoded report about a directive's run, for the body of a signal.
 func AppendReport(dst []byte, r *Report) []byte { return encodeMessage(dst, r, codeReport) }
 
 // Decode decodes a report about a directive's run from a signal (numbered message). Codes are a part of it;

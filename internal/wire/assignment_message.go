@@ -137,7 +137,8 @@ func JoinHashes(definitions, properties [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// DefinitionsHash returns the hash of the compiled definitions in an assignment.
+// DefinitionsHash returns the hash of an assignment's compiled definitions (such as checks and Templates) and
+// proxy checks.
 func DefinitionsHash(definitions []*model.Definition, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
@@ -222,8 +223,8 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 	return append(parts, &last)
 }
 
-// emptyPart returns a new message for one part of a large assignment, still without checks. It has no content yet and
-// is not marked as the last part.
+// emptyPart returns a message for one part of a large assignment, before the part's checks are added. It has no
+// content yet and is not marked as the last part.
 func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
@@ -266,8 +267,8 @@ func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	return nil
 }
 
-// ProxyChecks has the proxy nodes in an assignment, and which checks to run for each. A proxy node is a node without
-// an agent. The agent runs the checks for each proxy node.
+// ProxyChecks has the proxy nodes (nodes without an agent) in an assignment, and the checks for each. A proxy
+// node is a node without an agent. The agent runs the checks for each proxy node.
 type ProxyChecks struct {
 	Nodes []ProxyNode // ascending by Node
 	Sets  []ProxySet

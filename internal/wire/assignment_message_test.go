@@ -74,8 +74,8 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	}
 }
 
-// TestGoldenPackedAssignment decodes a compressed assignment of an earlier version, and expects the right content. It
-// compares no encoded bytes, because compressors may differ.
+// TestGoldenPackedAssignment decodes a compressed assignment that an earlier version encoded, and expects the
+// original content. It compares no encoded bytes, because compressors may differ.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {
@@ -206,7 +206,8 @@ func formatSize(n int) string {
 	return text[:len(text)-3] + " " + text[len(text)-3:]
 }
 
-// The limits in the Go code equal the limits in the .proto definition.
+// TestCodeLimitsEqualProtoLimits compares the size limits in the Go code with the .proto files, and expects
+// equality.
 func TestCodeLimitsEqualProtoLimits(t *testing.T) {
 	find := compileDefinition(t)
 	limit := func(message, field, option string) (value uint64) {

@@ -25,8 +25,9 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	return closeMessage(dst, start)
 }
 
-// AppendBatchHeader appends the start of a Batch frame. The caller then appends signals of signalBytes bytes by
-// AppendSignal, by ascending number. So a spool keeps signals encoded and copies them once.
+// AppendBatchHeader appends the part of a Batch frame before its signals. The caller then appends signals of
+// signalBytes bytes by AppendSignal, by ascending number. So a spool keeps signals encoded and copies them
+// once.
 func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalBytes int) []byte {
 	var room [48]byte
 	header := appendBatchFields(room[:0], key, first, nowMs)

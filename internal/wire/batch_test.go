@@ -26,7 +26,7 @@ func reportTimePerSignal(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
 }
 
-// BenchmarkReadBatch measures the time to decode a batch of results, per result.
+// BenchmarkReadBatch decodes batches of results, and measures the time per result.
 func BenchmarkReadBatch(b *testing.B) {
 	_, body, _ := FrameKind(AppendBatch(nil, newHundredSignalBatch()))
 	var r BatchReader
@@ -69,7 +69,7 @@ func BenchmarkAppendSignal(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// BenchmarkAppendBatch measures the time to encode a batch of results, per result.
+// BenchmarkAppendBatch encodes batches of results, and measures the time per result.
 func BenchmarkAppendBatch(b *testing.B) {
 	batch := newHundredSignalBatch()
 	var buf []byte

@@ -6,7 +6,7 @@
 // most messages from it, and of the journal's records (codec.gen.go); batch, signal, assignment and definition are
 // tuned by hand. A test holds all of them to the definition. Field numbers are never reused.
 // Encoders append to a slice; decoders fill a struct that the caller reuses, and byte slices in
-// it alias the input. Start at frame.go (messages), then journal_record.go (journal); field_decoder.go and
+// it alias the input. Start at protocol_messages.go (messages), then journal_record.go (journal); field_decoder.go and
 // field_encoder.go read and write protobuf.
 //
 //go:generate go run ./wiregen

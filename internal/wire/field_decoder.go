@@ -203,7 +203,8 @@ func (f *fields) mergeError(inner *fields) {
 	}
 }
 
-// checkCount records an error if a list already has its maximum number of elements. The list has `have` elements.
+// checkCount records an error if a decoded list already has the maximum number of elements. The list has `have`
+// elements.
 func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)

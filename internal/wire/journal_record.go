@@ -53,7 +53,8 @@ type Record struct {
 	Discovery    *DiscoveryRecord
 }
 
-// Samples is the journal record with a block of values of Prometheus series. A SampleReader reads the block.
+// Samples is the journal record of values of Prometheus series, encoded as one block. A SampleReader reads the
+// block.
 type Samples struct{ Block []byte }
 
 // DiscoveryRecord is the journal record that stops a Template from creating discovered items, or lets the Template
@@ -65,9 +66,9 @@ type DiscoveryRecord struct {
 	Items uint32 // with Hold: the most items that stay
 }
 
-// Verdict is the journal record of a changed result of a trigger (alert rule on values). A trigger is an alert
-// rule on values; true means a problem. Commit and Index tell the values that changed it: a replay computes the
-// verdict from them again and finds here that it is recorded.
+// Verdict is the journal record that the result of a trigger (alert rule on values) has changed. A trigger is
+// an alert rule on values; true means a problem. Commit and Index tell the values that changed it: a replay
+// computes the verdict from them again and finds here that it is recorded.
 type Verdict struct {
 	Commit     uint64             // number of the commit of the values
 	Index      uint32             // among the verdicts of that commit and partition
@@ -80,8 +81,8 @@ type Verdict struct {
 	Severity   model.Severity // of the problem; zero for one that is removed
 }
 
-// IntentRecord is the journal record of the latest revision of the declared resources. It also has the ids of the other
-// stores. A start compares the last mark with the stores that it opens.
+// IntentRecord is the journal record that a revision of the declared resources is in force. It also has the ids
+// of the other stores. A start compares the last mark with the stores that it opens.
 type IntentRecord struct {
 	Revision    int64
 	Incarnation uint64 // of the journal that the mark was written to
@@ -173,7 +174,7 @@ var recordMessages = [...]string{
 	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord", RecordDiscovery: "DiscoveryRecord",
 }
 
-// code encodes or decodes the fields of the record's message.
+// code encodes or decodes the fields of the journal record, by its kind.
 func (r *Record) code(c *coder) {
 	switch r.Kind {
 	case RecordSession:

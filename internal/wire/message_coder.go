@@ -42,8 +42,8 @@ func (c *coder) pass() bool {
 	return true
 }
 
-// decodes reports whether the field to decode now has a given number. Then the caller decodes the field. It first
-// advances, if the present field is decoded.
+// decodes reports whether the next field to decode has the given field number. Then the caller decodes the
+// field. It first advances, if the present field is decoded.
 func (c *coder) decodes(num uint32) bool {
 	if c.encoding {
 		return false
@@ -57,7 +57,7 @@ func (c *coder) decodes(num uint32) bool {
 	return c.used
 }
 
-// decoded reports whether the coder has just decoded the field with a number.
+// decoded reports whether the coder has just decoded the field with a given number.
 func (c *coder) decoded(num uint32) bool { return c.used && c.num == uint64(num) }
 
 // encodeMessage appends the encoded fields of a message.
@@ -223,7 +223,7 @@ func (c *coder) appendDouble(num uint32, v float64) {
 	c.dst = binary.LittleEndian.AppendUint64(appendTag(c.dst, num, typeFixed64), math.Float64bits(v))
 }
 
-// readDouble returns the finite floating-point number of the present field.
+// readDouble decodes the current field as a finite floating-point number.
 func (c *coder) readDouble(name string) float64 {
 	v := math.Float64frombits(c.fields.fixed64(name))
 	if math.IsNaN(v) || math.IsInf(v, 0) {

@@ -10,7 +10,7 @@ import (
 // SeriesLabel is a label of a Prometheus series.
 type SeriesLabel struct{ Name, Value string }
 
-// Sample is a value of a series at one time, in Unix ms.
+// Sample is a value of a Prometheus series with its time in Unix milliseconds.
 type Sample struct {
 	Ms    int64
 	Value float64
@@ -25,7 +25,7 @@ type SampleBlock struct {
 	series []byte
 }
 
-// numberedText is a text with its number in the block's table of texts.
+// numberedText is a label text with its number in the table of texts of a sample block.
 type numberedText struct {
 	text   string
 	number uint64
@@ -51,8 +51,8 @@ func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	}
 }
 
-// stringIndex returns the number of a label name or value in the block's table of texts. It adds a missing string to
-// the table. Series that follow each other usually have the same string at the same place.
+// stringIndex returns the index of a label name or value in the block's table of texts. It adds a missing
+// string to the table. Series that follow each other usually have the same string at the same place.
 func (b *SampleBlock) stringIndex(place int, text string) uint64 {
 	if place == len(b.last) {
 		b.last = append(b.last, numberedText{})
@@ -99,7 +99,7 @@ type SampleReader struct {
 	err   error
 }
 
-// Reset starts to read a further block of samples.
+// Reset makes the reader start on another block of samples.
 func (r *SampleReader) Reset(block []byte) error {
 	r.texts, r.data, r.at, r.err = r.texts[:0], block, 1, nil
 	if len(block) == 0 || block[0] != samplesVersion {
@@ -143,7 +143,7 @@ func (r *SampleReader) Next() bool {
 // Err returns the reason why the block is malformed.
 func (r *SampleReader) Err() error { return r.err }
 
-// labelString reads a label name or value by its index in the table of strings.
+// labelString reads a label name or value, which the block stores as an index into its text table.
 func (r *SampleReader) labelString() string {
 	n := r.uvarint()
 	if n >= uint64(len(r.texts)) {

@@ -34,7 +34,8 @@ func readSamples(block []byte) (list []seriesSamples, err error) {
 	return list, r.Err()
 }
 
-// equalSamples compares lists of series. Values are equal if their bits are.
+// equalSamples reports whether two lists of series have equal labels and samples. Values are equal if their
+// bits are.
 func equalSamples(a, b []seriesSamples) bool {
 	return slices.EqualFunc(a, b, func(x, y seriesSamples) bool {
 		return slices.Equal(x.labels, y.labels) && slices.EqualFunc(x.samples, y.samples, func(x, y Sample) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// BlockValue is one value of an item at one time, inside a value block. docs/protocol/columns.md has the format.
+// BlockValue is the value of one item at one time, in a value block. docs/protocol/columns.md has the format.
 type BlockValue struct {
 	Position    uint32 // index of the item in its TemplateDefinition
 	Row         uint32 // index of the time
@@ -76,7 +76,7 @@ func modeOf(v *BlockValue) byte {
 	return modeText
 }
 
-// appendColumn appends one item's column, with encoding mode, set of rows and values.
+// appendColumn appends the column of one item, which has an encoding mode, a set of rows and values.
 func appendColumn(dst []byte, times int, values []BlockValue) []byte {
 	mode, exponent := modeOf(&values[0]), 0
 	if mode == modeRaw {
@@ -118,8 +118,8 @@ func appendColumn(dst []byte, times int, values []BlockValue) []byte {
 	return dst
 }
 
-// decimalExponent returns how many decimal places all values need at most. All values are integers × 10^-k. ok is
-// false if no k exists or raw floats are shorter.
+// decimalExponent returns the number of decimal places that suffices for all values of a column. All values are
+// integers × 10^-k. ok is false if no k exists or raw floats are shorter.
 func decimalExponent(values []BlockValue) (k int, ok bool) {
 	for k <= maxExponent && !areDecimals(values, k) {
 		k++
@@ -167,7 +167,7 @@ type ColumnReader struct {
 	last     uint64 // value before, for differences
 }
 
-// Reset starts to read a further value block, and decodes the times of its rows.
+// Reset makes the reader start on another value block, and decodes the times of its rows.
 func (r *ColumnReader) Reset(b *ValueBlock) error {
 	*r = ColumnReader{data: b.Columns, times: r.times[:0], remaining: b.Rows}
 	if len(r.data) == 0 || r.data[0] != columnsVersion {
@@ -187,7 +187,7 @@ func (r *ColumnReader) Reset(b *ValueBlock) error {
 	return r.err
 }
 
-// Times returns when the rows of the block were measured, in nanoseconds after the signal's time.
+// Times returns the measuring times of the block's rows, in nanoseconds after the signal's time.
 func (r *ColumnReader) Times() []int64 { return r.times }
 
 // Err returns the error that ended Next early, or nil after all values were decoded.

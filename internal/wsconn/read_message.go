@@ -18,9 +18,9 @@ const (
 	maxUnprovenBytes = 64 << 10
 )
 
-// Read waits for the next message of at most `limit` bytes, and returns its kind and content. The payload is valid
-// until the next Read or Wait. Pings are answered before they are returned. While it waits, only the small buffer is
-// held.
+// Read waits for the next message of at most `limit` bytes, and returns the message's kind and content. The
+// payload is valid until the next Read or Wait. Pings are answered before they are returned. While it waits,
+// only the small buffer is held.
 func (c *Conn) Read(limit int) (Op, []byte, error) {
 	c.releaseBuffers()
 	h, payload, err := c.readFrame(limit, false)

@@ -156,14 +156,15 @@ func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what stri
 	return f
 }
 
-// usesUndefinedMacro reports whether a text uses a macro without a value in the template.
+// usesUndefinedMacro reports whether a text uses a macro that has no value in the Zabbix template.
 func usesUndefinedMacro(t *template, text string) bool {
 	_, err := t.macros.Expand(text)
 	return err != nil
 }
 
-// replacePatterns returns the conditions of a discovery filter with an existence test in place of each pattern.
-// Each condition only requires that its macro exists; so the formula over the conditions can be checked.
+// replacePatterns replaces each pattern in a discovery filter by an existence test, for checking the filter's
+// formula. Each condition only requires that its macro exists; so the formula over the conditions can be
+// checked.
 func replacePatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCondition) {
 	for _, c := range list {
 		out = append(out, model.DiscoveryCondition{ID: c.ID, Macro: c.Macro, Exists: new(true)})

@@ -110,7 +110,7 @@ type template struct {
 	dependencies []dependency
 }
 
-// omission is a note about omitted entities of one kind, with their number.
+// omission is an import note, with the number of entities in a template to which the note applies.
 type omission struct {
 	first   *conversion.Mapping
 	subject string
@@ -132,7 +132,7 @@ func countOmission(list map[string]*omission, e *conversion.Mapping, what, text 
 	list[key].count++
 }
 
-// noteUnreadFields adds an import note for each unread field of a Zabbix entity.
+// noteUnreadFields adds an import note for each field of a Zabbix entity that the importer did not read.
 func (t *template) noteUnreadFields(e *conversion.Mapping, what string) {
 	for _, name := range e.UnreadFields() {
 		countOmission(t.omitted, e, what, "field "+name+" has no equivalent in Muster", true)

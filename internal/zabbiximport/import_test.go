@@ -139,7 +139,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// FuzzParseTime parses random texts as times, and expects no panic.
+// FuzzParseTime parses random texts as durations, such as 5m, and expects no panic.
 func FuzzParseTime(f *testing.F) {
 	f.Add("5m")
 	f.Fuzz(func(t *testing.T, text string) {

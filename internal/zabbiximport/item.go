@@ -180,8 +180,8 @@ func (im *importer) rejectFormula(e *conversion.Mapping, what string, of *model.
 	im.noteLoss(e, what, "%s", compileErrorReason(err))
 }
 
-// checkFormulas compiles the formulas of a list of items. The formulas may read items of the template and prototypes
-// of a rule.
+// checkFormulas compiles the formulas of calculated items, and marks items with unusable formulas as not
+// collected. The formulas may read items of the template and prototypes of a rule.
 func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 	items := slices.Concat(t.spec.Items, prototypes)
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
@@ -244,7 +244,7 @@ func (im *importer) importInterval(t *template, e *conversion.Mapping, what stri
 // timeUnits has the units of times in exports.
 var timeUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 
-// parseTime parses a time of at most a year, such as 30, 30s, 5m or 1d.
+// parseTime parses a duration of at most a year, such as 30, 30s, 5m or 1d.
 func parseTime(text string) (time.Duration, bool) {
 	unit := time.Second
 	if n := len(text); n > 0 && timeUnits[text[n-1]] != 0 {

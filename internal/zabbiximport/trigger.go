@@ -215,7 +215,7 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 	return nil
 }
 
-// macroLookup returns a function that returns a macro's value, or a sample value for compiling expressions. A
+// macroLookup returns a function that looks up a macro's value, or a sample value for compiling expressions. A
 // macro without a value gets a sample value. entities: it has macros of entities, too.
 func (t *template) macroLookup(entities bool) func(string) (string, error) {
 	return func(macro string) (string, error) {

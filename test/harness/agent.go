@@ -59,7 +59,7 @@ func (a *Agent) Start() {
 	a.Process = LaunchCommand(a.t, append([]string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, a.Environ...), append(words, a.Args...)...)
 }
 
-// CopyState copies the state folder of the agent, for RestoreState.
+// CopyState copies the agent's state folder, so that RestoreState can bring the copy back.
 func (a *Agent) CopyState() (copied string) {
 	a.t.Helper()
 	copied = filepath.Join(a.t.TempDir(), "copy")
@@ -67,7 +67,7 @@ func (a *Agent) CopyState() (copied string) {
 	return copied
 }
 
-// RestoreState replaces the state folder by a copy. The agent must not run.
+// RestoreState replaces the agent's state folder by an earlier copy from CopyState. The agent must not run.
 func (a *Agent) RestoreState(copied string) {
 	a.t.Helper()
 	testenv.NoError(a.t, os.RemoveAll(a.State))
@@ -129,7 +129,7 @@ func (c *CountingCheck) SetExitCode(code int) {
 	c.writeControlFile("status", fmt.Sprint(code))
 }
 
-// SetPrefix sets a text that later outputs of the check have before the run number.
+// SetPrefix sets a text that the check prints before the run number in later outputs.
 func (c *CountingCheck) SetPrefix(text string) { c.t.Helper(); c.writeControlFile("more", text) }
 
 // writeControlFile writes a file that changes the behaviour of the check's script. The script reads the file.

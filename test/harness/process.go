@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Process is one run of the muster binary.
+// Process is one run of the muster binary, or of a helper program.
 type Process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
@@ -72,7 +72,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Log returns the standard output and error so far.
 func (p *Process) Log() string { return p.out.String() }
 
-// AwaitLog waits until the log has all given texts.
+// AwaitLog waits until the process's log contains all given texts.
 func (p *Process) AwaitLog(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
@@ -240,8 +240,8 @@ const (
 	AnyFailure = -2 // any but 0
 )
 
-// Expect fails the test unless the command's exit code and output are right. The output must contain the texts. A
-// space in a text also matches a line break.
+// Expect fails the test unless the command ended with the given exit code and printed the given texts. The
+// output must contain the texts. A space in a text also matches a line break.
 func (r Result) Expect(code int, texts ...string) Result {
 	r.t.Helper()
 	if code != r.Code && code != AnyCode && (code != AnyFailure || r.Code == 0) {
@@ -255,7 +255,7 @@ func (r Result) Expect(code int, texts ...string) Result {
 	return r
 }
 
-// ExpectNot fails the test if the command's output contains one of the texts.
+// ExpectNot fails the test if the command's output contains any of the given texts.
 func (r Result) ExpectNot(texts ...string) Result {
 	r.t.Helper()
 	for _, text := range texts {

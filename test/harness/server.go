@@ -151,7 +151,7 @@ func (s *Server) GetAdmin(path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// Metric returns the value of a metric, summed over the series whose labels contain given texts.
+// Metric returns a metric's value, summed over all series whose labels contain the given texts.
 func (s *Server) Metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	_, body, err := s.GetAdmin("/metrics")
@@ -273,7 +273,8 @@ func (s *Server) Clone(t testing.TB) *Server {
 // range from which the kernel takes ports, and no other process can take it.
 func ReservePort(t testing.TB) string { t.Helper(); return testenv.Port(t) }
 
-// Fleet is the size of a simulated fleet. It has the numbers of agents and checks, and the interval of the checks.
+// Fleet describes a simulated fleet by its numbers of agents and checks, and the check interval. It has the
+// numbers of agents and checks, and the interval of the checks.
 type Fleet struct {
 	Agents, Checks int
 	Interval       time.Duration

@@ -266,7 +266,7 @@ func (a *answerConn) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// Daemon is a running helper program between agents and server, such as the load balancer StartHAProxy.
+// Daemon is a running helper program between agents and server, such as the load balancer HAProxy.
 type Daemon struct {
 	*Process
 	t       testing.TB
@@ -292,8 +292,9 @@ func (d *Daemon) Start() {
 	})
 }
 
-// StartHAProxy starts the load balancer StartHAProxy. It forwards TCP connections from each given address to a server's address.
-// The line is added to every server line; connections that are silent are cut.
+// StartHAProxy starts the load balancer HAProxy, which forwards TCP connections from given addresses to a
+// server. It forwards TCP connections from each given address to a server's address. The line is added to every
+// server line; connections that are silent are cut.
 func StartHAProxy(t testing.TB, silent time.Duration, line string, passes map[string]string) *Daemon {
 	t.Helper()
 	program := testenv.Program(t, "haproxy", "haproxy", "/usr/sbin")

@@ -2,7 +2,7 @@
 // agent`. In: arguments, environment and a file of settings. Out: an exit code. It holds no
 // state and starts nothing but the agent, and systemctl where --service asks for it.
 //
-// Start reading at Main; the commands are listed in settings.go.
+// Start reading at Main; the commands are listed in flags_and_settings_file.go.
 package agentcmd
 
 import (
@@ -164,7 +164,8 @@ func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) str
 	return errs
 }
 
-// Env has the environment of the command line, such as environment variables, standard input and outputs.
+// Env has the process environment of the agent's command line, such as environment variables, standard input
+// and outputs.
 type Env struct {
 	Program  string // as it is typed: muster-agent, or muster agent
 	Getenv   func(string) string

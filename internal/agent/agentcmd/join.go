@@ -85,7 +85,8 @@ func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 	return nil
 }
 
-// readToken returns the join token in an argument. The argument is the token itself, or @ and the name of its file.
+// readToken returns the join token that an argument contains, directly or as @ and a file name. The argument is
+// the token itself, or @ and the name of its file.
 func readToken(word string) (string, error) {
 	file, ok := strings.CutPrefix(word, "@")
 	if !ok {

@@ -36,7 +36,7 @@ const (
 	defaultBytes       = 2 << 30
 )
 
-// Config has the settings of a Cache.
+// Config has the settings of a Cache of asset archives.
 type Config struct {
 	Dir   string // made if need be; others may read it
 	Bytes int64  // disk for all extracted archives; default 2 GiB
@@ -73,7 +73,7 @@ type Cache struct {
 	changed  chan struct{} // closed and replaced when an entry changes
 }
 
-// cachedArchive is the state of one archive in the cache, such as wanted, ready or failed.
+// cachedArchive describes one archive in the cache, with its progress such as wanted, ready or failed.
 type cachedArchive struct {
 	wanted          bool // a check needs the archive
 	ready           bool

@@ -36,7 +36,7 @@ type assetServer struct {
 	stop             func()
 }
 
-// newAssetServer returns a server without archives, with a new folder for the cache.
+// newAssetServer returns a test server that has no archives yet, with an empty folder for the tested cache.
 func newAssetServer(t *testing.T) *assetServer {
 	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), archives: map[Sum][]byte{}}
 }
@@ -54,7 +54,7 @@ func (d *assetServer) storeArchive(data []byte) Sum {
 	return sum
 }
 
-// open closes the cache and opens a new one on the same folder, like an agent's restart.
+// open closes the tested cache and opens another cache on the same folder, like an agent's restart.
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
@@ -269,8 +269,8 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 	})
 }
 
-// TestInvalidArchiveLeavesNoFile downloads an archive with invalid content, and expects no file on disk. The next
-// attempt follows only after an hour.
+// TestInvalidArchiveLeavesNoFile downloads an archive that cannot be extracted, and expects no file on disk.
+// The next attempt follows only after an hour.
 func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		bomb := d.storeArchive(makeTar(d.t, true, fileHeader("x", strings.Repeat("\x00", 1<<18))))
@@ -388,8 +388,8 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 // sortedSums returns the SHA-512 sums of two archives in ascending order.
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
-// TestDownloadOfUnneededAssetStops removes the check during the download, and expects the download to stop. Its
-// partial file must be deleted.
+// TestDownloadOfUnneededAssetStops removes the check that needs an asset during its download, and expects the
+// download to stop. Its partial file must be deleted.
 func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")

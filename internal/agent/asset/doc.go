@@ -4,5 +4,5 @@
 //
 // One goroutine (Cache.Run) fetches and extracts, one archive after the other; its lock
 // guards the table and is not held meanwhile. Start at archive_cache.go; extract_archive.go extracts one archive;
-// download.go downloads one archive and finds changed files of an extracted archive.
+// download_and_verify.go downloads one archive and finds changed files of an extracted archive.
 package asset

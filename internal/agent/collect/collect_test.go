@@ -237,5 +237,5 @@ func FuzzCountLogins(f *testing.F) {
 	})
 }
 
-// noProperties is a look-up without property values, for tests of items without macros.
+// noProperties is a property look-up that finds nothing, for tests of items without macros.
 func noProperties(string) ([]byte, string, bool) { return nil, "", false }

@@ -20,9 +20,9 @@ type ruleState struct {
 	state  *discovery.State
 }
 
-// newRules returns the discovery rules of a Template whose items the agent collects. A rule keeps its entities when
-// the Template is edited. A rule that does not compile here, for example because of JavaScript, has none: the server
-// shows its items as waiting.
+// newRules returns a Template's discovery rules that make at least one item for the agent to collect. A rule
+// keeps its entities when the Template is edited. A rule that does not compile here, for example because of
+// JavaScript, has none: the server shows its items as waiting.
 func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleState) (list []*ruleState) {
 	for i := range c.Rules {
 		d := &c.Rules[i]

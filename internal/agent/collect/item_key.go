@@ -61,8 +61,8 @@ func checkKeyName(name string) error {
 	return nil
 }
 
-// cutParameter cuts the first parameter of an item key off a text. It returns the parameter without quotes, and the
-// rest of the text.
+// cutParameter splits the text of an item key after its first parameter. It returns the parameter without
+// quotes, and the rest of the text.
 func cutParameter(text string) (one, rest string, err error) {
 	text = strings.TrimLeft(text, " ")
 	switch {

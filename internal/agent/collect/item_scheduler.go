@@ -40,7 +40,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Position is the read position of a log item in its file. The spool stores it under the name of the item.
+// Position is the stored read position of a log item, with the name that identifies the item. The spool stores
+// it under the name of the item.
 type Position struct {
 	Name  string
 	Value []byte
@@ -254,8 +255,8 @@ func (w *Scheduler) delayUntilDue() time.Duration {
 	return max(delay, 0)
 }
 
-// collect measures the items of a group and passes their values to the spool in blocks. A block has at most valuesPerBlock
-// values with blockBytes bytes.
+// collect measures the items of a group, and spools the values in messages of limited size. A block has at most
+// valuesPerBlock values with blockBytes bytes.
 func (w *Scheduler) collect(ctx context.Context, g *itemGroup) {
 	if g.logKey() != "" && g.items[0].fault == "" {
 		w.collectLog(ctx, g)

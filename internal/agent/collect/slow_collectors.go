@@ -58,7 +58,7 @@ func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem)
 	}
 }
 
-// startCollector returns the running collection of an item, or starts one if none is running
+// startCollector returns the collector call that still runs for an item, or starts a call if none runs.
 func (w *slowCollectors) startCollector(ctx context.Context, m *machine, of *groupItem) *collectorResult {
 	w.mu.Lock()
 	defer w.mu.Unlock()

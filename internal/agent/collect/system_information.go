@@ -75,7 +75,7 @@ func kernelStat(name string) measureFunc {
 	}
 }
 
-// fields returns the fields of the first line in a file that begins with the given word.
+// fields returns the fields of a file's first line that begins with the given word.
 func (m *machine) fields(path, word string) ([]string, error) {
 	text, err := m.read(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// certificateTime is a time of a certificate, in the JSON format of Zabbix agent 2.
+// certificateTime is the start or end of a certificate's validity, in the JSON format of Zabbix agent 2.
 type certificateTime struct {
 	Value     string `json:"value"`
 	Timestamp int64  `json:"timestamp"`

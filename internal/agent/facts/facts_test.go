@@ -146,8 +146,8 @@ func TestARMVersionIsMeasured(t *testing.T) {
 	}
 }
 
-// TestAddressesAreGlobalAndSorted expects only global addresses, in sorted order. Loopback and link-local addresses
-// are left out.
+// TestAddressesAreGlobalAndSorted expects the address facts to have only global IP addresses, in sorted order.
+// Loopback and link-local addresses are left out.
 func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	var list []netip.Prefix
 	for _, p := range []string{"127.0.0.1/8", "::1/128", "fe80::1/64", "2001:db8::7/64", "192.0.2.7/24", "10.0.0.1/8", "169.254.1.1/16", "::ffff:192.0.2.7/120", "fd00::1/8"} {

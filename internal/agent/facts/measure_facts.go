@@ -284,7 +284,7 @@ func (m *Meter) Resolve(ctx context.Context) {
 	}
 }
 
-// hostName returns the host name of the machine from /proc, or from the system.
+// hostName returns the host name of the machine from /proc, or else from the operating system.
 func (m *Meter) hostName(t machineFS) string {
 	host := t.firstLine("proc/sys/kernel/hostname")
 	if host == "" && m.machine.Hostname != nil {

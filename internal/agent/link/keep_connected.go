@@ -35,8 +35,8 @@ type Source interface {
 	Acked(ack *wire.Ack)
 }
 
-// Events has the functions by which Run tells the agent about sessions and messages of the server. Run calls one at a
-// time.
+// Events has the functions that Run calls to tell the agent about sessions and messages of the server. Run
+// calls one at a time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)

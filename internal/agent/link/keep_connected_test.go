@@ -193,7 +193,7 @@ func (s *memorySource) Backlog() uint64 {
 	return uint64(len(s.signals))
 }
 
-// Resume drops all messages up to the last sequence number that the server already has.
+// Resume drops the messages in memory that the server already has, at the start of a session.
 func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +244,8 @@ func (s *memorySource) Keepalive() error {
 	return nil
 }
 
-// Acked removes acknowledged results and reports their last sequence number to the test
+// Acked removes results that the server acknowledged, and reports the last acknowledged sequence number to the
+// test.
 func (s *memorySource) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,25 +255,25 @@ func (s *memorySource) Acked(ack *wire.Ack) {
 	}
 }
 
-// ignoredEvents is a test's implementation of Events whose methods ignore every message
+// ignoredEvents is an implementation of Events for tests that need no notice of events, with empty methods.
 type ignoredEvents struct{}
 
-// Connected ignores the start of a session.
+// Connected does nothing, because the test needs no notice of the start of a session.
 func (ignoredEvents) Connected(string, *wire.Welcome) {}
 
-// Disconnected ignores the end of a session.
+// Disconnected does nothing, because the test needs no notice of the end of a session.
 func (ignoredEvents) Disconnected(string, error) {}
 
-// Assigned ignores the assignment (list of checks).
+// Assigned does nothing, because the test runs no checks of an assignment.
 func (ignoredEvents) Assigned(*Session, *Assignment) {}
 
-// RunNow ignores the request for a run.
+// RunNow does nothing, because the test runs no checks on request.
 func (ignoredEvents) RunNow(*Session, *wire.Run) {}
 
-// RoundRobinRuns ignores the request for round-robin runs.
+// RoundRobinRuns does nothing, because the test runs no round-robin checks.
 func (ignoredEvents) RoundRobinRuns(*Session, *wire.RoundRobinRuns) {}
 
-// Reply ignores the server's answer to a request.
+// Reply does nothing, because the test sends no requests that the server answers.
 func (ignoredEvents) Reply(*Session, *wire.Exchange) {}
 
 // startRun starts Run, the loop of sessions, and returns a channel with its final error.
@@ -327,8 +328,8 @@ func TestOrdinaryResultsWaitAndShareOneBatch(t *testing.T) {
 	}
 }
 
-// TestBatchKeepsTimesFromBeforeReboot expects a batch's time to be the later of the spool's clock and the boot
-// clock. A batch with a signal from before a reboot has a later clock.
+// TestBatchKeepsTimesFromBeforeReboot expects a batch to carry the spool's clock or the boot clock, whichever
+// is later. A batch with a signal from before a reboot has a later clock.
 func TestBatchKeepsTimesFromBeforeReboot(t *testing.T) {
 	for nowMs, want := range map[uint64]uint64{3_600_000: 3_600_000, 4000: 5000} {
 		got := make(chan *wire.Batch, 1)

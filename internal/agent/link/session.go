@@ -44,7 +44,7 @@ type Session struct {
 	unacked        int            // bytes of unackedBatches
 }
 
-// unackedBatch has the last sequence number and the bytes of an unacknowledged batch of results.
+// unackedBatch has the last sequence number and the size of a batch that the server has not acknowledged.
 type unackedBatch struct {
 	wire.StreamKey
 	last uint64
@@ -261,8 +261,9 @@ func (s *Session) handleAck(body []byte) error {
 	return nil
 }
 
-// handleAssignment applies the server's change of the assignment (list of checks) and answers with the resulting
-// version. After a message that cannot be applied the answer has the old hash, and the server sends the whole.
+// handleAssignment applies the server's change of the assignment (list of checks), and answers with the new
+// assignment's version. After a message that cannot be applied the answer has the old hash, and the server
+// sends the whole.
 func (s *Session) handleAssignment(body []byte) error {
 	var a wire.Assignment
 	if err := a.Decode(body); err != nil {
@@ -414,7 +415,7 @@ func (s *Session) Tick(now time.Time) {
 	}
 }
 
-// UnackedBytes returns the bytes that are sent and not yet acknowledged.
+// UnackedBytes returns the number of bytes that are sent but not yet acknowledged.
 func (s *Session) UnackedBytes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

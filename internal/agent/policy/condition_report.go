@@ -15,7 +15,7 @@ type conditionReport struct {
 	*model.ReportMethod
 }
 
-// check evaluates the condition.
+// check evaluates the declared condition, and returns the declared message if the condition is false.
 func (m *conditionReport) check(context.Context) (string, error) {
 	condition, err := rules.ParseCondition(m.If)
 	if err != nil || condition.IsTrue(m.scope) {
@@ -24,7 +24,7 @@ func (m *conditionReport) check(context.Context) (string, error) {
 	return m.Message, nil
 }
 
-// apply returns an error, because a report repairs nothing.
+// apply returns an error, because the policy method report only reports and cannot repair the node.
 func (m *conditionReport) apply(context.Context) error {
 	return errors.New("report only checks: repair the cause with a component before it")
 }

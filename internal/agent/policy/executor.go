@@ -104,8 +104,8 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 	}, ctx.Err() == nil
 }
 
-// directiveRun is the state of one run of a directive (policy rule) on the node. It has the variables, and the
-// statuses and messages so far.
+// directiveRun is the progress of one run of a directive (policy rule) on the node. It has the variables, and
+// the statuses and messages so far.
 type directiveRun struct {
 	*Executor
 	definition  *model.DirectiveDefinition
@@ -133,7 +133,7 @@ func newRedactor(secrets map[string]string) *hide.Redactor {
 	return hide.New(words)
 }
 
-// addMessage adds a component's message to the report, as long as the report has room.
+// addMessage adds a message about one component (checked part) of the directive, while the report has room.
 func (r *directiveRun) addMessage(position int, message string) {
 	message = strings.ToValidUTF8(strings.TrimSpace(string(r.hider.Redact([]byte(message)))), "\uFFFD")
 	if message == "" || len(r.exceptions) == wire.MaxReportExceptions || r.size > maxReportTexts {
@@ -144,8 +144,8 @@ func (r *directiveRun) addMessage(position int, message string) {
 	r.exceptions = append(r.exceptions, wire.ReportException{Position: uint32(position), Message: message})
 }
 
-// evaluate checks one component of a policy directive and, in enforce mode, repairs a difference. After a repair it
-// checks again.
+// evaluate checks one component (declared part) of a policy directive and, in enforce mode, repairs a
+// difference. After a repair it checks again.
 func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce bool) (status rules.Status, message string) {
 	if c.When != "" {
 		condition, err := rules.ParseCondition(c.When)
@@ -213,8 +213,8 @@ func (m secretMethod) check(ctx context.Context) (string, error) {
 	return difference, err
 }
 
-// newMethod returns the policy method that a component of a directive uses, with its arguments expanded. newMode is
-// the mode of a file that it makes.
+// newMethod returns the policy method of a component (checked part of a directive), with its arguments
+// expanded. newMode is the mode of a file that it makes.
 func (r *directiveRun) newMethod(m *model.Method, newMode fs.FileMode) method {
 	switch {
 	case m.FileContent != nil && m.FileContent.Asset != "":

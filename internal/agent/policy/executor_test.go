@@ -87,8 +87,8 @@ func (n *testNode) files() string {
 	return b.String()
 }
 
-// directive compiles methods to a directive (policy rule) for tests. In their arguments, $N stands for the test node's
-// folder.
+// directive returns a directive (policy rule) that contains the given policy methods, for tests. In their
+// arguments, $N stands for the test node's folder.
 func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefinition {
 	n.t.Helper()
 	var technique model.TechniqueSpec
@@ -102,7 +102,7 @@ func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefin
 	return c
 }
 
-// run runs methods on the test node and returns their statuses, separated by commas, and all messages.
+// run runs policy methods on the test node, and returns their compliance statuses as text, with all messages.
 func (n *testNode) run(enforce bool, methods string) (statuses, messages string) {
 	n.t.Helper()
 	n.Enforce = true
@@ -454,8 +454,8 @@ func TestCheckAndRepairFailuresDiffer(t *testing.T) {
 	}
 }
 
-// TestConditionsSkipComponents runs components with conditions, and expects the run to skip components with a false
-// condition.
+// TestConditionsSkipComponents expects a directive's run to skip the components (parts of the directive) with a
+// false condition.
 func TestConditionsSkipComponents(t *testing.T) {
 	n := newTestNode(t)
 	methods := `{"component": "file", "fileContent": {"path": "$N/f", "content": "x"}},
@@ -491,8 +491,8 @@ func TestForbiddenChangesAreOnlyAudited(t *testing.T) {
 	}
 }
 
-// TestWaivedComponentsAreOnlyAudited runs an enforcing policy directive with waived components, and expects only
-// audits of the waived components. For conditions such a component is neither changed nor ok nor failed.
+// TestWaivedComponentsAreOnlyAudited enforces a policy directive with waived components (parts), and expects
+// only audits of the waived components. For conditions such a component is neither changed nor ok nor failed.
 func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
 	n := newTestNode(t)
 	n.Enforce = true
@@ -510,8 +510,8 @@ func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
 	}
 }
 
-// TestRunEndsAtItsTimeout runs a policy directive beyond its timeout, and expects no status for the unchecked
-// components.
+// TestRunEndsAtItsTimeout runs a policy directive beyond its timeout, and expects no status for the parts not
+// yet checked.
 func TestRunEndsAtItsTimeout(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(false, `{"component": "a", "filePresent": {"path": "$N/bin/apt-get"}}, {"component": "slow", "command": {"check": "exec sleep 60"}}, {"component": "c", "filePresent": {"path": "$N"}}`)
@@ -805,8 +805,8 @@ func TestPackagesWithSeveralVersionsAreRead(t *testing.T) {
 	}
 }
 
-// TestUnknownServiceIsDisabled audits a service without a unit, and expects a disabled service. Older releases of
-// systemd print an error in place of a state.
+// TestUnknownServiceIsDisabled audits a service that systemd does not know, and expects the service to count as
+// disabled. Older releases of systemd print an error in place of a state.
 func TestUnknownServiceIsDisabled(t *testing.T) {
 	n := newTestNode(t)
 	for _, text := range []string{"not-found", "Failed to get unit file state for x.service: No such file or directory"} {
@@ -818,7 +818,8 @@ func TestUnknownServiceIsDisabled(t *testing.T) {
 	}
 }
 
-// TestAccountNamesOfDebianAreRead audits users whose names have capital letters, dots and a dollar sign.
+// TestAccountNamesOfDebianAreRead audits users whose names have capitals, dots or a dollar sign, and compares
+// the statuses.
 func TestAccountNamesOfDebianAreRead(t *testing.T) {
 	n := newTestNode(t)
 	n.UserRoot = n.folder
@@ -842,8 +843,8 @@ func TestInstalledPackagesAreAudited(t *testing.T) {
 	}
 }
 
-// TestComponentModeOverridesDirectiveMode expects a component's own policy mode to win over the directive's mode. If the agent forbids
-// changes, it only audits.
+// TestComponentModeOverridesDirectiveMode expects a component's own mode (audit or enforce) to win over the
+// mode of its directive. If the agent forbids changes, it only audits.
 func TestComponentModeOverridesDirectiveMode(t *testing.T) {
 	const methods = `{"component": "own", "filePresent": {"path": "$N/own"}},
 		{"component": "block", "mode": "audit", "block": [{"component": "audited", "filePresent": {"path": "$N/audited"}}]},

@@ -24,8 +24,9 @@ func (m *fileBlock) markerLines() (begin, end string) {
 	return comment + " BEGIN " + m.Name, comment + " END " + m.Name
 }
 
-// findMarkers returns the file and the indexes of the marker lines. begin is -1 if the file has no such block. A block without
-// an end is an error: nobody knows which lines belong to it.
+// findMarkers returns the lines of the file, with the indexes of the block's first and last marker line. begin
+// is -1 if the file has no such block. A block without an end is an error: nobody knows which lines belong to
+// it.
 func (m *fileBlock) findMarkers() (f textFile, begin, end int, err error) {
 	first, last := m.markerLines()
 	if strings.ContainsAny(first, "\r\n") {

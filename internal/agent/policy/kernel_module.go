@@ -60,8 +60,8 @@ func (m *kernelModule) builtIn() bool {
 	})
 }
 
-// bootFile returns the method for the module's line in the boot configuration. The kernel loads the modules in this file
-// at each start.
+// bootFile returns the policy method that keeps the module's line in the boot configuration file. The kernel
+// loads the modules in this file at each start.
 func (m *kernelModule) bootFile() *fileLines {
 	return &fileLines{FileLinesMethod: &model.FileLinesMethod{
 		Path: filepath.Join(cmp.Or(m.ModulesFolder, "/etc/modules-load.d"), "60-muster.conf"), Lines: []string{m.Name}, Absent: m.State == "absent",

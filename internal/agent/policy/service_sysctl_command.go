@@ -20,8 +20,8 @@ func runProgram(ctx context.Context, r *run.Runner, argv ...string) (code int, o
 	return runCommand(ctx, r, run.Command{Argv: argv, Env: map[string]string{"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}})
 }
 
-// runCommand runs a component's command and returns its exit code and output. The error says why the command did not
-// end normally.
+// runCommand runs a command that a policy directive declares, and returns its exit code and output. The error
+// says why the command did not end normally.
 func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, output string, err error) {
 	c.AdHoc, c.MaxOutput = true, 16<<10
 	out := r.Run(ctx, c)
@@ -135,7 +135,7 @@ func (m *sysctl) check(context.Context) (string, error) {
 	return fmt.Sprintf("%s is %s, not %s", m.Key, is, m.Value), nil
 }
 
-// apply writes the value to the kernel, and then to the file for the next start.
+// apply sets the kernel parameter now, and then writes the value to a sysctl file for later boots.
 func (m *sysctl) apply(ctx context.Context) error {
 	path, err := m.path()
 	if err != nil {

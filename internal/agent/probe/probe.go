@@ -28,8 +28,8 @@ type Probe struct {
 	run     func(ctx context.Context, env *Env, a argValues, r *report) error // an error makes the result UNKNOWN
 }
 
-// Env is the machine for a probe, with root folder, clock, network and the agent's counters. Tests replace its fields.
-// Zero fields have sensible defaults.
+// Env describes the machine that a probe checks, with root folder, clock, network and the agent's counters.
+// Tests replace its fields. Zero fields have sensible defaults.
 type Env struct {
 	Root          string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
 	Now           func() time.Time                       // default time.Now
@@ -53,7 +53,7 @@ func (e *Env) pathBelowRoot(p string) string { return filepath.Join(e.Root, p) }
 // read reads a system file below the root folder of Env.
 func (e *Env) read(p string) ([]byte, error) { return os.ReadFile(e.pathBelowRoot(p)) }
 
-// dial connects to a network address with Env.Dial, or with a net.Dialer if that is nil.
+// dial connects to a network address with Env.Dial, or with a net.Dialer if Env.Dial is nil.
 func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if e.Dial != nil {
 		return e.Dial(ctx, network, addr)

@@ -200,7 +200,7 @@ func isInheritedByOtherUsers(kv string) bool {
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
-// appendPathFolders appends folders to PATH, unless PATH already contains the folder.
+// appendPathFolders appends folders to PATH, except the folders that PATH already contains.
 func appendPathFolders(path, more string) string {
 	have := strings.Split(path, string(os.PathListSeparator))
 	for _, dir := range strings.Split(more, ":") {

@@ -59,7 +59,7 @@ func (w *testScheduler) bootTime() time.Duration {
 	return time.Since(w.began) + w.sleepTime + 1000*time.Hour
 }
 
-// recordingJob returns a check that records its start times and runs for the duration `takes`.
+// recordingJob returns a simulated check that records its start times and then runs for the duration `takes`.
 // It is called in a bubble.
 func (w *testScheduler) recordingJob(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {

@@ -114,7 +114,8 @@ func New(cfg Config) *Scheduler {
 	return s
 }
 
-// wallOffset returns the difference between wall clock and boot clock. It changes only when the wall clock is set.
+// wallOffset returns the difference between wall clock and boot clock, so that a changed wall clock is noticed.
+// It changes only when the wall clock is set.
 func (s *Scheduler) wallOffset() time.Duration {
 	return time.Duration(s.cfg.Now().UnixNano()) - s.cfg.Boot()
 }

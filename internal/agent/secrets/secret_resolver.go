@@ -33,7 +33,7 @@ const (
 	answerTimeout = 15 * time.Second
 )
 
-// Options has the settings of a Keeper.
+// Options has the settings of a Resolver, the finder of secrets for checks.
 type Options struct {
 	Dir    string                      // of secrets in files; default DefaultDir
 	Getenv func(string) (string, bool) // default os.LookupEnv
@@ -70,7 +70,7 @@ type secretRequest struct {
 	err    error
 }
 
-// New returns a Keeper without cached secrets.
+// New returns a Resolver (finder of secrets for checks) whose cache is empty.
 func New(o Options) *Resolver {
 	o.Dir = cmp.Or(o.Dir, DefaultDir)
 	if o.Getenv == nil {
@@ -231,7 +231,7 @@ func (k *Resolver) failRequest(a *secretRequest, err error) {
 	}
 }
 
-// endRequestLocked completes a request with the secrets or an error, only once.
+// endRequestLocked completes a request with the secrets or an error, and ignores any second completion.
 func (k *Resolver) endRequestLocked(a *secretRequest, values []wire.SecretValue, err error) {
 	if k.requests[a.id] != a {
 		return
@@ -244,7 +244,7 @@ func (k *Resolver) endRequestLocked(a *secretRequest, values []wire.SecretValue,
 // Ready returns the channel that receives a value when a request for secrets is waiting to be sent
 func (k *Resolver) Ready() <-chan struct{} { return k.ready }
 
-// Next returns the next request for secrets, for the link to send to the server.
+// Next returns the next request for secrets, which the agent's session sends to the server.
 func (k *Resolver) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -271,7 +271,8 @@ func (k *Resolver) Connected(serverAnswers bool) {
 	pause.Wake(k.ready)
 }
 
-// Disconnected records the end of a session. Unanswered requests are sent again in the next session.
+// Disconnected records the end of the session with the server, and the next session repeats unanswered
+// requests. Unanswered requests are sent again in the next session.
 func (k *Resolver) Disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -51,7 +51,7 @@ func TestSecretsInEnvironmentAndFolderAreRead(t *testing.T) {
 
 var db = []model.DefinitionSecret{{Env: "PW", Name: "default/db"}}
 
-// replyToRequest answers the next request of a Keeper with one value, as the server does.
+// replyToRequest answers the next request of a Resolver (finder of secrets) with one value, as the server does.
 func replyToRequest(t *testing.T, k *Resolver, g wire.SecretValue) {
 	t.Helper()
 	<-k.Ready()

@@ -20,5 +20,5 @@
 // then evicted.
 //
 // One mutex guards all fields; the log's committer goroutine calls logWaiter.Committed. Start reading at
-// spool.go, then live_and_backlog_queues.go (one numbering), send_to_server.go (the session) and log_cleanup.go.
+// spool.go, then live_and_backlog_queues.go (one numbering), batches_and_acknowledgements.go (the session) and log_compaction_and_eviction.go.
 package spool

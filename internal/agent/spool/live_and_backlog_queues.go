@@ -12,7 +12,7 @@ import (
 // lanes is the number of lanes of a stream.
 const lanes = 2
 
-// laneNumber identifies a message for the server by its sequence number and lane, live or backlog.
+// laneNumber identifies a message for the server by its lane (live or backlog queue) and sequence number.
 type laneNumber struct {
 	lane   wire.Lane
 	number uint64
@@ -72,8 +72,8 @@ func (r lossReason) String() string {
 // budgetBytes returns how many bytes of the spool's disk limit a result uses.
 func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhead }
 
-// indexEntry describes one stored signal (message for the server) in the spool's in-memory index. It has the signal's
-// size, age and place in the log.
+// indexEntry describes one stored message for the server (signal) in the spool's in-memory index. It has the
+// signal's size, age and place in the log.
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
@@ -118,7 +118,7 @@ type lane struct {
 	recentBytes int
 }
 
-// lossGroup is the key by which the spool counts lost results, such as reason and check. One report to the
+// lossGroup is the key by which the spool counts lost results, with kind, check and reason. One report to the
 // server covers all results with the same key.
 type lossGroup struct {
 	signalOrigin
@@ -133,11 +133,11 @@ func newLane() lane {
 // nextNumber returns the next free sequence number of the lane (numbered sequence of results).
 func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.entries)) }
 
-// unacknowledged returns how many messages of the lane the server has not acknowledged.
+// unacknowledged returns how many messages of the lane (live or backlog queue) the server has not acknowledged.
 func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknowledged }
 
-// entryOf returns the index entry of a message, with its size, age and place in the log. The argument is the signal's
-// sequence number.
+// entryOf returns the index entry of the lane's message with the given sequence number. The argument is the
+// signal's sequence number.
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
 // containsNumber reports whether the lane (numbered sequence of results) has a message with a given sequence number.
@@ -145,8 +145,8 @@ func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// serverIsAhead reports whether the server has higher sequence numbers than the spool ever sent. The cause is the
-// restore of an old disk copy.
+// serverIsAhead reports whether the server has higher sequence numbers than the lane ever sent. The cause is
+// the restore of an old disk copy.
 func (l *lane) serverIsAhead(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
@@ -166,7 +166,8 @@ func (l *lane) addNumber(it indexEntry, data []byte) {
 	}
 }
 
-// recentRecord returns the log record of a sequence number from memory. It returns nil if the record is only on disk.
+// recentRecord returns the log record of the message with a given sequence number, if still in memory. It
+// returns nil if the record is only on disk.
 func (l *lane) recentRecord(number uint64) []byte {
 	start := l.nextNumber() - uint64(len(l.recent))
 	if number < start || number >= l.nextNumber() {
@@ -201,15 +202,15 @@ func (l *lane) dropRecentRecords(limit, hard int) (lost []uint64) {
 	return lost
 }
 
-// forgetOldestRecord removes the lane's oldest record from memory, but not from the index.
+// forgetOldestRecord frees the lane's oldest log record in memory, and keeps the message's entry in the index.
 func (l *lane) forgetOldestRecord() {
 	l.recentBytes -= len(l.recent[0])
 	l.recent[0] = nil
 	l.recent = l.recent[1:]
 }
 
-// dropThrough removes all messages up to a given sequence number from the lane. It returns how many bytes of the
-// spool's disk limit become free.
+// dropThrough removes all messages up to a given sequence number from the lane (live or backlog queue). It
+// returns how many bytes of the spool's disk limit become free.
 func (l *lane) dropThrough(last uint64) (bytes int64) {
 	if last < l.first {
 		l.firstUnacknowledged = max(l.firstUnacknowledged, min(last+1, l.first))
@@ -237,8 +238,8 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// removeFrontGap deletes the counts of messages lost at the lane's start, after the server's acknowledgement. A report
-// (Gap) had told the server about the loss.
+// removeFrontGap deletes the counts of the lane's first lost messages, when the server has acknowledged the
+// loss report. A report (Gap) had told the server about the loss.
 func (l *lane) removeFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
@@ -260,7 +261,7 @@ func (l *lane) replaceOldestByCounts(n int) {
 	l.firstUnacknowledged, l.cursor, l.counts, l.frontReason = front, cursor, counts, why
 }
 
-// frontGap returns the report (Gap) to the server about messages lost before the lane's first number.
+// frontGap returns the report (Gap) to the server about messages lost at the start of the lane.
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.frontReason.String()}
 	for of, n := range l.counts {
@@ -275,7 +276,7 @@ func (l *lane) frontGap() *wire.Gap {
 	return gap
 }
 
-// moveCursorAfter makes the message after the given sequence number the next message to send.
+// moveCursorAfter makes the message after the given sequence number the next message of the lane to send.
 func (l *lane) moveCursorAfter(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
@@ -285,8 +286,8 @@ func (l *lane) moveCursorAfter(last uint64) {
 	}
 }
 
-// rewindCursor makes the first unacknowledged message the next message to send. So all unacknowledged signals are sent
-// again.
+// rewindCursor makes the lane's first unacknowledged message the next message to send, again. So all
+// unacknowledged signals are sent again.
 func (l *lane) rewindCursor() {
 	l.cursor, l.urgent = l.firstUnacknowledged, 0
 	for i := range l.entries {
@@ -296,8 +297,8 @@ func (l *lane) rewindCursor() {
 	}
 }
 
-// gapAt returns the report (Gap) to the server about messages lost from a given sequence number on. It covers
-// consecutive signals with the same reason.
+// gapAt returns the report (Gap) to the server about consecutive lost messages from a given sequence number on.
+// It covers consecutive signals with the same reason.
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.entryOf(number).lossReason
 	gap := &wire.Gap{Reason: why.String()}
@@ -324,8 +325,8 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	return gap
 }
 
-// reportedLosses returns how many lost messages one index entry stands for, with their kind and check. A signal of an
-// unknown definition counts as a result of the node's keepalive.
+// reportedLosses returns how many lost messages one index entry reports, with the kind and check of the
+// messages. A signal of an unknown definition counts as a result of the node's keepalive.
 func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	if it.definition == 0 {
 		return signalOrigin{wire.SignalResult, keepaliveDefinition}, it.size
@@ -333,9 +334,9 @@ func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	return signalOrigin{it.kind, it.definition}, it.size
 }
 
-// markLost marks one message as lost, with the reason. The signal is the one with the sequence number `number`. The
-// newest lost number of a check that is not sent yet reports all its losses. A number that was sent may be
-// acknowledged, and reports its own loss.
+// markLost marks the message with a given sequence number as lost, with the reason. The signal is the one with
+// the sequence number `number`. The newest lost number of a check that is not sent yet reports all its losses.
+// A number that was sent may be acknowledged, and reports its own loss.
 func (l *lane) markLost(number uint64, why lossReason) {
 	it := l.entryOf(number)
 	it.lossReason, it.commit, it.size, it.logged = why, 0, 0, false

@@ -22,7 +22,7 @@ const (
 	recordPositions  = 5 // epoch, then positions
 )
 
-// spooledSignal is a result or other message with its boot time and wall-clock time.
+// spooledSignal is a message for the server, with the machine's boot number and the wall-clock time.
 type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
@@ -31,7 +31,7 @@ type spooledSignal struct {
 	position storedPosition
 }
 
-// appendRecord encodes the header of a log record, its kind and numbers.
+// appendRecord encodes the header of a record in the spool's log, from the record's kind and several numbers.
 func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 	dst = append(dst, kind)
 	for _, v := range numbers {
@@ -54,7 +54,8 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	return append(dst, h.signal.Body...)
 }
 
-// appendLossRecord encodes the log record about a range of lost results, with kind, check and size of each.
+// appendLossRecord encodes the log record about consecutive lost results, with the kind, check and size of each
+// result.
 func appendLossRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
@@ -65,8 +66,8 @@ func appendLossRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// streamState is the logged state of the spool's message sequence (stream), its id and next numbers. A stream is a
-// series of sequence numbers.
+// streamState is the logged state of a stream (the spool's sequence of messages), with id and next numbers. A
+// stream is a series of sequence numbers.
 type streamState struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -164,7 +165,7 @@ func (r *logRecord) decode(data []byte) error {
 	return nil
 }
 
-// recoveredNumber is one sequence number that Open found in the log, with the place of its record.
+// recoveredNumber is the sequence number of one message that Open found in the log, with the record's place.
 type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal

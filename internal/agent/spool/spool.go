@@ -164,7 +164,7 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns the index entry that reports a deleted or restored spool to the server.
+// reportEntry returns an index entry whose loss report tells the server about a deleted or restored spool.
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
@@ -190,8 +190,8 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// laneForNew returns the lane (numbered sequence, live or backlog) for a new message. It is live during a
-// session and shortly after, else backlog.
+// laneForNew returns the lane (queue) for a new message, live during a session, else backlog. It is live during
+// a session and shortly after, else backlog.
 func laneForNew(s *Spool) wire.Lane {
 	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		return wire.Live
@@ -212,8 +212,8 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a message to a lane (live or backlog) under the next sequence number. A collector's signal has its
-// read position (at), else at is nil.
+// addSignal appends a message for the server to a lane (live or backlog), under the next sequence number. A
+// collector's signal has its read position (at), else at is nil.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -244,7 +244,8 @@ func elapsedMs(nowMs, atMs uint64) int64 {
 // wholeSeconds converts milliseconds to whole seconds, never negative.
 func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// storeEntries writes results that are only in memory to the log, oldest first. It stops when the log's queue is full.
+// storeEntries appends to the spool's log the results that are only in memory, oldest first. It stops when the
+// log's queue is full.
 func (s *Spool) storeEntries() {
 	s.storeDelayed = false
 	defer func() {
@@ -273,7 +274,8 @@ func (s *Spool) storeEntries() {
 	}
 }
 
-// writeRecord appends one record to the log without waiting for the disk. Token zero: its position is not needed.
+// writeRecord appends one record to the spool's log, and does not wait until the record is on disk. Token zero:
+// its position is not needed.
 func (s *Spool) writeRecord(data []byte, token uint64) error {
 	e := journal.Entry{Data: data, Token: token}
 	if token != 0 {
@@ -291,13 +293,14 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// commitToken packs a message's lane, epoch (run of the spool) and sequence number into one token. The log returns the
-// token when the record is on disk.
+// commitToken packs a message's lane, epoch and sequence number into the token that the log returns after
+// writing. The log returns the token when the record is on disk.
 func (s *Spool) commitToken(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
-// logWaiter receives the log's reports about finished and failed writes. Commits of an abandoned log are ignored.
+// logWaiter is notified by the spool's log about finished and failed writes. Commits of an abandoned log are
+// ignored.
 type logWaiter struct{ s *Spool }
 
 // Committed records that a message's log record is on disk. Of a failed write it records nothing.
@@ -330,8 +333,8 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes the read positions, the stream id and its sequence numbers to the log. It returns false while the
-// log's queue is full.
+// saveState writes collectors' read positions and the state of the message sequence (stream) to the spool's
+// log. It returns false while the log's queue is full.
 func (s *Spool) saveState() (queued bool) {
 	for l := range s.lanes {
 		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()

@@ -75,8 +75,8 @@ func LocalOnly(next http.Handler) http.Handler {
 	})
 }
 
-// clientCheckKey is the context key of a connection's check of its client. The check is a function, which returns an
-// error if the client may not read profiles.
+// clientCheckKey is the context key of the function that checks the user of a connection's client. The check is
+// a function, which returns an error if the client may not read profiles.
 type clientCheckKey struct{}
 
 // WithClientCheck stores in a connection's context a function that checks the client's user. The client process must run as

@@ -42,8 +42,8 @@ type socketID struct {
 	Cookie                [2]uint32
 }
 
-// socketRequest is a request to the kernel for one socket. It has the layout of struct nlmsghdr and struct
-// inet_diag_req_v2.
+// socketRequest is a sock_diag(7) request to the kernel for data about one TCP socket, such as its user. It has
+// the layout of struct nlmsghdr and struct inet_diag_req_v2.
 type socketRequest struct {
 	Length                                uint32
 	Type, Flags                           uint16

@@ -92,7 +92,7 @@ type Server struct {
 	BeforeAction    func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
-// valueStores has the stores of item values in the test server, for numbers and for texts.
+// valueStores has the test server's two stores for values of items, for numbers and for texts.
 type valueStores struct {
 	Series series.Store
 	Texts  *textlog.Store
@@ -236,7 +236,8 @@ func (r *Server) AwaitHistory() {
 	testenv.NoError(r.T, r.Dispatcher.WaitRecorded(ctx, at))
 }
 
-// dispatchChanges passes changes of events to the test's running dispatcher, for history and notifications.
+// dispatchChanges passes event changes to the dispatcher, if the test runs a dispatcher, for history and
+// notifications.
 func (r *Server) dispatchChanges(ts []event.Transition) {
 	if r.reacts.Load() {
 		r.Dispatcher.Emit(ts)
@@ -288,7 +289,8 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
-// RolloutDriver returns a driver of the server's roll-outs. Only AdvanceAll advances them.
+// RolloutDriver returns the driver that advances staged roll-outs on the test server, only when the test asks.
+// Only AdvanceAll advances them.
 func (r *Server) RolloutDriver() *rollout.Driver {
 	return rollout.New(rollout.Options{
 		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.hasSession, Now: r.Now, Log: slog.New(slog.DiscardHandler),
@@ -397,13 +399,13 @@ func (r *Server) nodeID(namespace, name string) model.NodeID {
 	return id
 }
 
-// RecordSession applies the start or end of a session of a node in namespace default.
+// RecordSession applies the start or end of a node's agent session, in namespace default, to the test server.
 func (r *Server) RecordSession(node string, begun, clean bool) {
 	r.T.Helper()
 	r.recordSession(model.DefaultNamespaceName, node, begun, clean)
 }
 
-// ConnectNodes starts a session for nodes of a namespace.
+// ConnectNodes starts agent sessions for several nodes of a namespace on the test server.
 func (r *Server) ConnectNodes(namespace string, nodes ...string) {
 	r.T.Helper()
 	for _, node := range nodes {
@@ -476,13 +478,13 @@ func (r *Server) RecordReport(node model.NodeID, definition model.DefinitionID, 
 	r.commit(node, append(wire.AppendBatchRecord(nil, node), body...))
 }
 
-// RecordValue stores a value of an item at the server's time.
+// RecordValue stores a number as an item's value at the time of the test server's clock.
 func (r *Server) RecordValue(namespace, node, key string, value float64) {
 	r.T.Helper()
 	r.Series.Append(0, &series.Series{}, func() labels.Labels { return series.Labels(key, node, namespace, "linux") }, r.Now().UnixNano(), value)
 }
 
-// RecordText stores a text of an item at the server's time.
+// RecordText stores a text as an item's value at the time of the test server's clock.
 func (r *Server) RecordText(namespace, node, key, text string) {
 	r.T.Helper()
 	id, ok := r.Directory.NodeByName(namespace, node)
@@ -492,7 +494,7 @@ func (r *Server) RecordText(namespace, node, key, text string) {
 	r.Texts.Append(0, journal.Position{Log: 1, Number: r.Texts.Position(0).Number + 1}, []textlog.Row{{Node: id, Key: key, At: r.Now().UnixNano(), Text: text}})
 }
 
-// findTexts searches the test server's text values, which are all in partition 0.
+// findTexts searches the texts that are stored as item values on the test server.
 func (r *Server) findTexts(ctx context.Context, q textlog.Query) ([]textlog.Row, bool, error) {
 	return r.Texts.Find(ctx, &q)
 }
@@ -529,7 +531,7 @@ func (r *Server) commit(node model.NodeID, record []byte) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// explainedDirectory returns the checks of a node, each with the reason for its assignment to the node.
+// explainedDirectory is a node directory that also returns the reason why a node has each check.
 type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector

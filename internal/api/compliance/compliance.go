@@ -93,8 +93,8 @@ func (s *complianceRequest) findDirective(id model.UnitID) *directory.Unit {
 	return unit
 }
 
-// directivesOf returns the policy directives of a node, ascending by id, each with the statuses that count now. The
-// list is valid until the next call.
+// directivesOf returns the policy directives of a node, ascending by id, each with its present component
+// statuses. The list is valid until the next call.
 func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 	if s.pastRuns != nil {
 		return s.pastRuns[node]
@@ -262,8 +262,9 @@ func (s *complianceRequest) convertDirective(d *nodeDirective, details bool) v1.
 	return out
 }
 
-// auditedComponent returns the first component of a policy directive that the agent only audited instead of enforced.
-// Only a component whose own mode enforces counts; the text is empty without such a component.
+// auditedComponent returns the name of a non-compliant component (checked part of a directive) that was
+// audited, not enforced. Only a component whose own mode enforces counts; the text is empty without such a
+// component.
 func auditedComponent(mode model.NodeMode, d *nodeDirective) string {
 	for i := range d.definition.Components {
 		c := &d.definition.Components[i]
@@ -274,8 +275,8 @@ func auditedComponent(mode model.NodeMode, d *nodeDirective) string {
 	return ""
 }
 
-// coveringWaiver returns the name of the first Waiver (a permitted exception) that covers a component. Without such a
-// Waiver, the text is empty.
+// coveringWaiver returns the name of the first Waiver (permitted exception) for a component (checked part of a
+// directive). Without such a Waiver, the text is empty.
 func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
 	i := slices.IndexFunc(list, func(w v1.ComplianceWaiver) bool {
 		return len(w.Components) == 0 || slices.Contains(w.Components, component)
@@ -330,7 +331,7 @@ func (s *complianceRequest) directiveName(namespace string, id model.UnitID) str
 	return name
 }
 
-// countsByName returns the non-zero component counts as a map from status name to count.
+// countsByName converts the numbers of components (checked parts) in each status to a map without zeros.
 func countsByName(c *policy.Counts) map[string]int {
 	out := map[string]int{}
 	for s, n := range c {

@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// complianceTotals has the component counts of all nodes, with totals by directive and by policy. A changed
-// directive on a node moves the sums by its difference, so that a report costs no look at other components.
+// complianceTotals counts components (checked parts of directives) of all nodes by status, per node, directive
+// and policy. A changed directive on a node moves the sums by its difference, so that a report costs no look at
+// other components.
 type complianceTotals struct {
 	nodes      map[model.NodeID]*nodeCounts
 	directives map[directiveKey]*reportRow
@@ -27,7 +28,7 @@ type directiveKey struct {
 	directive model.UnitID
 }
 
-// nodeCounts has the component counts of each policy directive on one node.
+// nodeCounts has, for each policy directive on one node, the number of components (checked parts) by status.
 type nodeCounts struct {
 	id        model.NodeID
 	namespace string
@@ -36,7 +37,8 @@ type nodeCounts struct {
 	total     policy.Counts
 }
 
-// directiveCounts has the component counts of one policy directive on one node.
+// directiveCounts has, for one policy directive on one node, the number of components (checked parts) by
+// status.
 type directiveCounts struct {
 	directive model.UnitID
 	until     uint32 // time alone changes no count until then, Unix s
@@ -46,7 +48,8 @@ type directiveCounts struct {
 // noCounts has the counts of a directive that a node does not have.
 var noCounts unique.Handle[policy.Counts]
 
-// policyTotals has the component counts of one policy for each namespace of its nodes.
+// policyTotals has, for one policy and each namespace, the number of components (checked parts of directives)
+// by status.
 type policyTotals struct {
 	*resolvedPolicy
 	rows map[string]*reportRow
@@ -73,7 +76,8 @@ type reportRow struct {
 	shared int   // such nodes
 }
 
-// add adds the counts of one node to the row. With sign -1, it subtracts the counts.
+// add adds one node's number of components in each status to the report row. With sign -1, it subtracts the
+// counts.
 func (r *reportRow) add(c *policy.Counts, sign int) {
 	r.nodes += sign
 	for i, n := range c {
@@ -95,8 +99,8 @@ func (r *reportRow) merge(o *reportRow) {
 // any number of changes.
 const wholeShare = 1 << 32
 
-// compliantShare returns the share of compliant components. Pending and waived components do not count; ok is
-// false if none counts.
+// compliantShare returns the share of compliant components (checked parts of directives) in a report row.
+// Pending and waived components do not count; ok is false if none counts.
 func compliantShare(c *policy.Counts) (of int64, ok bool) {
 	fulfilled, total := int64(0), int64(0)
 	for s, n := range c {
@@ -145,8 +149,8 @@ func (t *complianceTotals) setPolicies(policies []*resolvedPolicy) {
 	}
 }
 
-// add adds the counts of a node to the totals of the policy. With sign -1, it subtracts the counts; a node
-// without the policy's directives does not count.
+// add adds one node's component counts (checked parts by status) to the totals of the policy. With sign -1, it
+// subtracts the counts; a node without the policy's directives does not count.
 func (p *policyTotals) add(n *nodeCounts, sign int) {
 	var sum policy.Counts
 	found := false
@@ -162,8 +166,8 @@ func (p *policyTotals) add(n *nodeCounts, sign int) {
 	}
 }
 
-// addToRow adds a node's component counts to the report row with the given key. With sign -1, it subtracts the counts. It
-// deletes a row without nodes.
+// addToRow adds a node's numbers of components by status to the report row with the given key. With sign -1, it
+// subtracts the counts. It deletes a row without nodes.
 func addToRow[K comparable](rows map[K]*reportRow, key K, counts *policy.Counts, sign int) {
 	r := rows[key]
 	if r == nil {
@@ -175,8 +179,8 @@ func addToRow[K comparable](rows map[K]*reportRow, key K, counts *policy.Counts,
 	}
 }
 
-// find returns the index of a policy directive among the node's directives. For a directive that the node lacks, it
-// returns the index at which to insert.
+// find returns the index of a policy directive in the node's sorted list of directives. For a directive that
+// the node lacks, it returns the index at which to insert.
 func (n *nodeCounts) find(directive model.UnitID) (int, bool) {
 	low, high := 0, len(n.pairs)
 	for low < high {
@@ -189,8 +193,8 @@ func (n *nodeCounts) find(directive model.UnitID) (int, bool) {
 	return low, low < len(n.pairs) && n.pairs[low].directive == directive
 }
 
-// replaceCounts replaces the counts of some policy directives on a node. A directive without counts is removed. It overwrites
-// the list.
+// replaceCounts replaces the component counts (numbers of checked parts by status) of some policy directives on
+// a node. A directive without counts is removed. It overwrites the list.
 func (t *complianceTotals) replaceCounts(n *nodeCounts, list []directiveCounts) {
 	list = slices.DeleteFunc(list, func(p directiveCounts) bool {
 		at, found := n.find(p.directive)
@@ -228,8 +232,8 @@ func (t *complianceTotals) replaceCounts(n *nodeCounts, list []directiveCounts) 
 	t.addCounts(n, list, 1)
 }
 
-// addCounts adds the present counts of a node's policy directives to the totals. With sign -1, it subtracts the
-// counts.
+// addCounts adds the present component counts of some policy directives of a node to the totals. With sign -1,
+// it subtracts the counts.
 func (t *complianceTotals) addCounts(n *nodeCounts, list []directiveCounts, sign int) {
 	for _, p := range list {
 		if at, found := n.find(p.directive); found {
@@ -245,7 +249,7 @@ func (t *complianceTotals) addCounts(n *nodeCounts, list []directiveCounts, sign
 	}
 }
 
-// remove removes a node and its counts from the totals.
+// remove removes a node from the totals, with the component counts of its directives.
 func (t *complianceTotals) remove(n *nodeCounts) {
 	list := slices.Clone(n.pairs)
 	for i := range list {

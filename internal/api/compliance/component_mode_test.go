@@ -17,9 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestComponentsShowTheirModes reports runs of a policy directive that audits, and expects the API to show each
-// component's mode. One component enforces; if the agent only audited it, the answer must tell the reason. An unknown
-// status is refused.
+// TestComponentsShowTheirModes runs an auditing policy directive, and expects the API to show each component's
+// mode (audit or enforce). One component enforces; if the agent only audited it, the answer must tell the
+// reason. An unknown status is refused.
 func TestComponentsShowTheirModes(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.JoinNode("n1", nil)

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// statusEvaluator computes the status of each component of policy directives on nodes, as of one time.
+// statusEvaluator computes the status of each component (checked part) of policy directives on nodes, as of one
+// time.
 type statusEvaluator struct {
 	Options
 	now    time.Time
@@ -33,7 +34,7 @@ func (j *statusEvaluator) startEvaluation(now time.Time) {
 	j.now, j.codes = now, j.codes[:0]
 }
 
-// nodeDirective is the state of one policy directive on one node.
+// nodeDirective is a policy directive on one node, with the statuses of its components (checked parts).
 type nodeDirective struct {
 	node       model.NodeID
 	definition *model.DirectiveDefinition // as it is assigned
@@ -43,11 +44,11 @@ type nodeDirective struct {
 	until      time.Time                  // time alone changes no status until then; zero: never
 }
 
-// status returns the present status of a component of the policy directive.
+// status returns the present status of one component (checked part) of the policy directive on the node.
 func (d *nodeDirective) status(position int) policy.Status { return d.codes[position] }
 
-// counts counts the components of the policy directive by status, and returns the worst status too. The modes of
-// blocks of components decide how a component counts.
+// counts counts the directive's components (checked parts) by status, and returns the worst status too. The
+// modes of blocks of components decide how a component counts.
 func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
 	return policy.CountStatuses(d.status, len(d.codes), d.definition.Blocks)
 }
@@ -174,8 +175,8 @@ func (j *statusEvaluator) nextStatusChange(current *policy.Expectation, run *pol
 	return at
 }
 
-// lastDueTime returns the newest cron time of a directive at which a run, now finished, was due. The time is
-// zero for a directive with an interval.
+// lastDueTime returns the newest cron time of a directive whose run must have ended by now. The time is zero
+// for a directive with an interval.
 func (j *statusEvaluator) lastDueTime(d *model.DirectiveDefinition) time.Time {
 	if d.Cron == "" {
 		return time.Time{}
@@ -197,7 +198,7 @@ func (j *statusEvaluator) lastDueTime(d *model.DirectiveDefinition) time.Time {
 	return last
 }
 
-// copyUnchanged copies the statuses of components with an unchanged declaration from the last run.
+// copyUnchanged copies component statuses from a directive's last run, if the component is declared as before.
 func copyUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
 	if !maps.Equal(old.Parameters, d.definition.Parameters) || !slices.Equal(old.Secrets, d.definition.Secrets) || !reflect.DeepEqual(old.Assets, d.definition.Assets) {
 		return

@@ -24,7 +24,7 @@ const signatureWait = 25 * time.Hour
 // maxEvidencePeriod is the longest period of one request: the default time for which history is kept.
 const maxEvidencePeriod = 400 * 24 * time.Hour
 
-// answerEvidence answers with the signed history of a node's runs of policy directives.
+// answerEvidence answers an HTTP request with the signed history of a node's runs of policy directives.
 func (s *complianceRequest) answerEvidence(ctx context.Context, in *struct {
 	Namespace string    `query:"namespace" maxLength:"253" required:"true" doc:"Namespace of the node."`
 	Node      string    `query:"node" maxLength:"253" required:"true"`
@@ -66,8 +66,8 @@ func (s *complianceRequest) answerEvidence(ctx context.Context, in *struct {
 	return op.Answer(e.out), nil
 }
 
-// evidenceOfNode collects the evidence about one node's runs of policy directives. It contains the runs, their
-// signatures and the certificates.
+// evidenceOfNode collects the signed proof of one node's runs of policy directives, for auditors. It contains
+// the runs, their signatures and the certificates.
 type evidenceOfNode struct {
 	*complianceRequest
 	namespace    string
@@ -78,7 +78,7 @@ type evidenceOfNode struct {
 	sums         []compliancelog.CertificateSum // of certificates, in the order of their signatures
 }
 
-// add adds one entry of the history of policy directive runs to the evidence.
+// add adds one entry of the node's signed history of policy directive runs to the evidence.
 func (e *evidenceOfNode) add(c *compliancelog.Change) {
 	switch x := c.Seal; {
 	case x == nil:
@@ -106,7 +106,7 @@ func (e *evidenceOfNode) addSignature(x *compliancelog.ChainEntry) {
 	}})
 }
 
-// addRun adds a run of a policy directive to the evidence.
+// addRun adds one run of a policy directive, with its result, to the evidence about a node.
 func (e *evidenceOfNode) addRun(c *compliancelog.Change) {
 	a := &c.After
 	run := &v1.EvidenceRun{Directive: e.directiveName(e.namespace, a.Unit), At: time.UnixMilli(a.Executed).UTC(), Enforced: a.Enforced, Ended: a.Ended}
@@ -137,8 +137,8 @@ func (e *evidenceOfNode) definitionHash(c *model.Definition, id model.Definition
 	return hash
 }
 
-// addEnd adds the signature of the node's last run to the evidence. It adds none if a later run has continued the
-// chain.
+// addEnd adds the signature of the node's last run, unless a newer run exists, to the evidence. It adds none if
+// a later run has continued the chain.
 func (e *evidenceOfNode) addEnd(end *reducer.Chain) {
 	if end.Number == 0 || end.Link != e.link {
 		return

@@ -44,7 +44,8 @@ type FleetCompliance struct {
 	unplaced   map[string]string // logged errors of policies; the key is the policy's name
 }
 
-// declarations has the declared directives and policies of one snapshot of the node directory.
+// declarations has the declared directives and policies, as read together with one snapshot of the node
+// directory.
 type declarations struct {
 	placements directory.FleetSnapshot
 	units      map[model.UnitID]*directory.Unit
@@ -232,7 +233,8 @@ func (s *FleetCompliance) evaluateNode(n *assignedNode, directives []model.UnitI
 	s.tally.replaceCounts(&n.nodeCounts, pairs)
 }
 
-// addDueDirectives adds to `changed` each policy directive whose cron schedule came due since the last refresh.
+// addDueDirectives adds to the set `changed` each policy directive whose cron schedule came due since the last
+// refresh.
 func (s *FleetCompliance) addDueDirectives(changed map[model.UnitID]bool) {
 	calendars := map[model.DefinitionID]time.Time{}
 	for id, unit := range s.units {
@@ -272,9 +274,9 @@ func (s *FleetCompliance) readDeclarations(ctx context.Context, placements direc
 	return is, nil
 }
 
-// selectionDiffers reports whether policies may select other nodes or directives than at the last refresh. Only then
-// must the refresh wait for the planner. A condition on inventories may select others in each version of the
-// directory.
+// selectionDiffers reports whether policies may apply to other nodes, or contain other directives, than at the
+// last refresh. Only then must the refresh wait for the planner. A condition on inventories may select others
+// in each version of the directory.
 func (s *FleetCompliance) selectionDiffers(declared *declarations, placements directory.FleetSnapshot) bool {
 	if !slices.EqualFunc(s.policies, declared.policies, func(a, b model.Resource) bool {
 		return a.Metadata.Namespace == b.Metadata.Namespace && a.Metadata.Name == b.Metadata.Name && reflect.DeepEqual(a.Spec, b.Spec) && !readsInventory(a.Spec.(*model.PolicySpec).Targets)
@@ -313,7 +315,7 @@ func (s *FleetCompliance) resolvePolicies(policies []model.Resource) (placed []*
 	return placed
 }
 
-// storeDirectives stores the declared directives of a new snapshot, and adds each changed directive to
+// storeDirectives stores the declared directives of a new snapshot, and adds changed directives to the set
 // `changed`. It adds each directive with another declaration to changed.
 func (s *FleetCompliance) storeDirectives(declared *declarations, changed map[model.UnitID]bool) {
 	for id, unit := range declared.units {

@@ -58,8 +58,8 @@ func TestOneShotIsNoReportAfterItsTime(t *testing.T) {
 	expect("no report", "no report", "pending", "no report")
 }
 
-// TestNewMemberIsPending adds a node to the group of a policy directive, and expects the directive to be pending. It
-// stays pending on the node until its interval and five minutes have passed without a run.
+// TestNewMemberIsPending adds a node to a policy's target group, and expects the directive pending on the new
+// node. It stays pending on the node until its interval and five minutes have passed without a run.
 func TestNewMemberIsPending(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.DeclareNodes("default", nil, "old", "new")

@@ -88,7 +88,7 @@ type benchFleet struct {
 	random  *rand.Rand
 }
 
-// newBenchFleet returns a fleet whose policy directives have all run.
+// newBenchFleet returns a fleet in memory on which every policy directive has run once.
 func newBenchFleet() *benchFleet {
 	d, draft := directory.New()
 	f := &benchFleet{draft: draft, runs: map[model.NodeID][]reducer.Run{}, random: rand.New(rand.NewPCG(1, 2))}
@@ -176,7 +176,8 @@ func (p fixedDirectory) UnitByName(_, _, name string) (id model.UnitID, ok bool)
 	return id + 1000, err == nil
 }
 
-// randomStatuses returns random component statuses, of which one in 30 is not compliant.
+// randomStatuses returns random statuses for a directive's components (checked parts), of which one in 30 is
+// not compliant.
 func (f *benchFleet) randomStatuses() policy.Codes {
 	codes := policy.NewCodes(benchComponents)
 	for i := range benchComponents {
@@ -210,7 +211,7 @@ func (f *benchFleet) editDirective() (nodes int) {
 	return nodes
 }
 
-// changeRuns changes the runs of policy directives on random nodes.
+// changeRuns gives new random component statuses to the last runs of directives on random nodes.
 func (f *benchFleet) changeRuns(n int) {
 	f.changes = f.changes[:0]
 	for range n {

@@ -82,7 +82,7 @@ func (s *eventRequest) listEvents(ctx context.Context, in *listEventsInput) (*op
 	return op.Answer(out), nil
 }
 
-// getEvent returns one event, with the errors of its pipelines.
+// getEvent returns one event, with any errors of the pipelines that processed its last result.
 func (s *eventRequest) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], error) {
 	st, err := FindEvent(ctx, s.View, *in)
 	if err != nil {
@@ -156,7 +156,8 @@ func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
 }
 
-// findFailingEvent returns an event with an open problem. An event without an open problem is an error.
+// findFailingEvent returns the requested event, or an error if the event has no open problem. An event without
+// an open problem is an error.
 func (s *eventRequest) findFailingEvent(ctx context.Context, in Path) (event.State, error) {
 	st, err := FindEvent(ctx, s.View, in)
 	if err == nil && st.Problem == nil {
@@ -244,7 +245,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 	return e
 }
 
-// ShowEventNames returns an API event with only its namespace, node name and check name filled in.
+// ShowEventNames returns an API event that has only namespace, node name and check name, and no state.
 func ShowEventNames(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
 	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // the node is being deleted

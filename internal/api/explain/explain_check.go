@@ -346,7 +346,7 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none open: this status opens no problem"
 }
 
-// keepaliveDeadlineStep returns the trace step with the time at which a missing keepalive would open a problem.
+// keepaliveDeadlineStep returns the trace step with the time at which missing heartbeats would open a problem.
 // It tells when a problem opens if the agent stays silent, or why none opens.
 func (c *traceBuilder) keepaliveDeadlineStep() v1.Link {
 	link := v1.Link{Name: "problem", Holds: true}
@@ -410,8 +410,8 @@ func (c *traceBuilder) addDeliveryStep(d *history.Delivery) {
 	}
 }
 
-// handlerArgument returns a handler's name as an argument of a command. Outside namespace default, -n and the
-// namespace follow.
+// handlerArgument formats a handler's name as a command-line argument, with -n NAMESPACE outside namespace
+// default. Outside namespace default, -n and the namespace follow.
 func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
 	if h.Namespace == model.DefaultNamespaceName {
 		return h.Name
@@ -488,7 +488,7 @@ func (c *traceBuilder) addEscalationStep(problem *model.Problem, e *history.Esca
 	}
 }
 
-// holdReasonAt returns the reason why a route's message still waits at its due time, or nil.
+// holdReasonAt returns the reason, such as a silence, why a route's notification waits beyond its time, or nil.
 func (c *traceBuilder) holdReasonAt(problem *model.Problem, routeName string, due time.Time) *v1.NotificationHold {
 	for _, h := range notification.ActiveHolds(c.View, problem) {
 		if (h.Until.IsZero() || h.Until.After(due)) && !h.Drop && (h.Kind != string(route.Muted) || h.By == routeName) {
@@ -498,7 +498,7 @@ func (c *traceBuilder) holdReasonAt(problem *model.Problem, routeName string, du
 	return nil
 }
 
-// notifiedHandlerNames returns the names of handlers that were notified.
+// notifiedHandlerNames converts the stored references to notified handlers to handler names.
 func notifiedHandlerNames(list []history.NotifiedHandler) (names []route.Name) {
 	for _, k := range list {
 		names = append(names, route.Name(k.HandlerRef))
@@ -608,7 +608,7 @@ func holdReason(h *route.Hold) string {
 	return notification.ShowHolds([]route.Hold{*h})[0].Text()
 }
 
-// endHoldCommand returns the command that ends the reason why notifications wait, such as a silence.
+// endHoldCommand returns the command line that ends a silence or other reason why notifications wait.
 func (c *traceBuilder) endHoldCommand(h *route.Hold) string {
 	flag := ""
 	if h.By.Namespace != model.DefaultNamespaceName {
@@ -730,7 +730,7 @@ func (c *traceBuilder) addPipelineSteps(names []string) {
 	}
 }
 
-// addStreamSteps adds a trace step for each handler that receives every result, with its delay behind the journal
+// addStreamSteps adds a trace step for each handler that receives every result, with its lag in the journal.
 func (c *traceBuilder) addStreamSteps(st *event.State) {
 	list := c.Directory.StreamHandlers()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {

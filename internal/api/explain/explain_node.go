@@ -259,8 +259,8 @@ func (c *traceBuilder) addScheduleSteps(spec *model.CheckSpec) {
 	link.Steps = append(link.Steps, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// lastExceptionEnd returns the end of the latest exception in the check's schedule (schedule.except) since its last
-// run. For a present exception it adds a step to the trace.
+// lastExceptionEnd returns when the last excluded time (schedule.except) since the check's last run ended. For
+// a present exception it adds a step to the trace.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	definition := c.Judgement(st.Definition, st.Instance)
 	if definition == nil || len(definition.Except) == 0 {
@@ -277,7 +277,7 @@ func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	return end
 }
 
-// addLateResultStep adds a step with possible causes if the check's result is overdue.
+// addLateResultStep adds a trace step with possible causes if the check's result is overdue.
 func (c *traceBuilder) addLateResultStep(spec *model.CheckSpec, st *event.State) {
 	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return

@@ -31,7 +31,7 @@ const (
 	samplesEnd   = "/api/v1/write"
 )
 
-// Options has the parts of the server that receive alerts, metric samples and callbacks.
+// Options holds the functions that process alerts, metric samples and callbacks from other systems.
 type Options struct {
 	// Secret reads the secret of a handler, with which its service signs callbacks; nil: no callbacks.
 	Secret func(context.Context, model.Secret) (string, error)
@@ -63,7 +63,7 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// ignoreHeader adapts a function without a header argument to callers that pass HTTP headers.
+// ignoreHeader adapts a request handler without a header argument to the signature with response headers.
 func ignoreHeader(answer func(*http.Request, string) error) func(http.Header, *http.Request, string) error {
 	return func(_ http.Header, r *http.Request, address string) error { return answer(r, address) }
 }
@@ -180,9 +180,9 @@ func (c *callbackReceiver) applyCallback(ctx context.Context, by history.Handler
 	return n, nil
 }
 
-// isCurrentIncident reports whether an incident is the newest incident of a problem. Services such as PagerDuty keep
-// incidents. When an acknowledgement ends, the service gets a new incident, and actions on the old incident no longer
-// count.
+// isCurrentIncident reports whether an incident of a service such as PagerDuty is the newest incident about a
+// problem. Services such as PagerDuty keep incidents. When an acknowledgement ends, the service gets a new
+// incident, and actions on the old incident no longer count.
 func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
 	rows, err := c.History.EscalationsOf(ctx, problem)
 	knows := false

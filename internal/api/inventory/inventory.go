@@ -14,7 +14,7 @@ import (
 	reducer "github.com/muster-fleet/muster/internal/pipeline/inventory"
 )
 
-// Options has the server's readers of inventories.
+// Options holds the functions that read a node's inventory, or ask the node's agent for a new inventory.
 type Options struct {
 	Inventories *reducer.View
 	// Collect asks the agent of a node to collect its inventory; false: the node has no session.

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// Options has the server's readers of items, the metrics of Templates.
+// Options holds the functions that read items (the metrics of Templates) from the server's state.
 type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
@@ -36,7 +36,7 @@ type itemRequest struct {
 	*operations
 }
 
-// operations has the state that all requests about items share.
+// operations holds the state that all API requests about items share, such as the limit of searches.
 type operations struct {
 	Options
 	searches *op.Quota[string] // of texts, by user
@@ -189,8 +189,8 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 	return out
 }
 
-// templateName returns the name of a Template, prefixed with its namespace unless the node has the same
-// namespace. It is empty for a deleted Template.
+// templateName returns the name of an item's Template, prefixed with its namespace unless the node has the
+// same. It is empty for a deleted Template.
 func (s *itemRequest) templateName(id model.UnitID, namespace string) string {
 	own, template, ok := s.Directory.SourceName(model.TriggerSource(id, ""))
 	if ok && own != namespace {

@@ -172,8 +172,8 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the waiting machine with the given name or beginning of its key. A name that two machines have
-// is an error.
+// findMachine returns the pending machine with a given name, or with a public key of given first digits. A name
+// that two machines have is an error.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
 	var found []pendingMachine
@@ -331,7 +331,7 @@ type wrongSecretThrottle struct {
 	lastShown map[secretAttempt]time.Time // time when a network last sent a secret
 }
 
-// secretAttempt is the key of a wrong token or certificate that a network has sent.
+// secretAttempt is the map key for one wrong join token or certificate from one network.
 type secretAttempt struct {
 	net    netip.Prefix
 	secret string // a name for the secret, never the secret itself

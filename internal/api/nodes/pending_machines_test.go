@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestPending returns an empty list of pending machines, its queue's state and a function that advances its
+// newTestPending returns an empty list of pending machines, its queue's state, and a function to advance its
 // clock.
 func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() queue.Info, pass func(time.Duration)) {
 	t.Helper()

@@ -2,7 +2,7 @@
 // a past time, availability of checks, nodes and groups.
 //
 // The event view knows the present, the history store the changes. A past status is computed from both: the present
-// one, and the changes after the time in question. Events of deleted nodes come last (deleted_nodes.go).
+// one, and the changes after the time in question. Events of deleted nodes come last (deleted_node_events.go).
 //
 // Start reading at Register.
 package problems
@@ -138,8 +138,8 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }
 
-// queryByNodeID replaces the node name in a history query by the node's id. The id also finds entries from before a
-// rename. false: no node has the name now.
+// queryByNodeID replaces the node name in a history query by the node's id, which no rename changes. The id
+// also finds entries from before a rename. false: no node has the name now.
 func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
 	if ok {
@@ -148,7 +148,8 @@ func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	return ok
 }
 
-// listEntries returns a page of history entries. If any entry exists, even one that the filter removes, found is true.
+// listEntries returns one page of the history entries that match a query. If any entry exists, even one that
+// the filter removes, found is true.
 func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, page list.PagedRows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
 	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
 		if q.Limit = size; !behind.IsZero() {

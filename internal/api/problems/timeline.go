@@ -146,7 +146,8 @@ func otherProblemsText(count int) string {
 	return ""
 }
 
-// addSilences adds all silences that matched the problem to the timeline. Deleted silences are included.
+// addSilences adds each silence that matched the problem to the problem's timeline. Deleted silences are
+// included.
 func (t *timeline) addSilences(ctx context.Context) error {
 	rows, err := t.Rows.List(ctx, intent.ListQuery{Kind: "Silence"})
 	if err != nil {

@@ -45,8 +45,8 @@ type checkNoise struct {
 	lengths []time.Duration
 }
 
-// acknowledgedSource is the map key of an acknowledged problem. It has the node and the source, which is a check or
-// trigger.
+// acknowledgedSource is the map key of an acknowledged problem, made of its node and its check or trigger. It
+// has the node and the source, which is a check or trigger.
 type acknowledgedSource struct {
 	node   model.NodeID
 	source model.Source
@@ -117,7 +117,7 @@ func eachReportRow[R any](n *noiseReport, kind string, at func(*R) time.Time, re
 	return nil
 }
 
-// countMessages counts all notifications of the period.
+// countMessages counts all notifications that were sent in the report's period.
 func (n *noiseReport) countMessages() error {
 	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
 	return eachReportRow(n, "messages", func(m *history.Message) time.Time { return m.Ended }, func(last *history.Message) ([]history.Message, error) {
@@ -176,7 +176,7 @@ func (n *noiseReport) countFlapsAndAcknowledgements() error {
 	})
 }
 
-// countProblems counts all problems of the period.
+// countProblems counts for each check the problems that opened in the period of the noise report.
 func (n *noiseReport) countProblems() error {
 	q := history.ProblemQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
 	return eachReportRow(n, "problems", func(p *history.Problem) time.Time { return p.Opened }, func(last *history.Problem) ([]history.Problem, error) {
@@ -259,7 +259,8 @@ func (n *noiseReport) findStaleSilences() error {
 	return nil
 }
 
-// missingChecksNote returns a note if none of the checks in a silence exists. Otherwise it returns "".
+// missingChecksNote returns a note for the report if no check named in a silence exists any more. Otherwise it
+// returns "".
 func (n *noiseReport) missingChecksNote(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""

@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// endlessHistory is a history for tests with infinitely many rows, so that every page is full.
+// endlessHistory is a test double of the history store that returns a full page for every query.
 type endlessHistory struct {
 	view.History
 	rows map[string]int
 	t    *testing.T
 }
 
-// nextPageStart checks that a query continues after the last row, and returns the page's first row number.
+// nextPageStart checks that a query continues after the last returned row, and returns the next row's number.
 func (a *endlessHistory) nextPageStart(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
@@ -35,7 +35,8 @@ func (a *endlessHistory) nextPageStart(what string, limit int, before time.Time,
 	return from
 }
 
-// historyRowTime returns the time of a generated row. Each row is a millisecond older than the row before.
+// historyRowTime returns the time of the generated history row with a given number. Each row is a millisecond
+// older than the row before.
 func historyRowTime(row int) time.Time {
 	return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond)
 }

@@ -29,7 +29,8 @@ import (
 // applyLimiters limits concurrent applies, with a separate limit for dry runs, so that dry runs delay no change
 type applyLimiters struct{ applies, previews *op.RequestLimiter }
 
-// limiterOfCaller returns the limiter of the caller's applies. Callers who may only make dry runs have a separate limiter.
+// limiterOfCaller returns the limiter for the caller's applies, separate for callers with only the right to dry
+// runs. Callers who may only make dry runs have a separate limiter.
 func (t applyLimiters) limiterOfCaller(ctx context.Context) *op.RequestLimiter {
 	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
 		return t.previews
@@ -137,8 +138,8 @@ func (s *resourceRequest) changeResources(
 	return out, nil
 }
 
-// routingEdits returns the routes and handler lists that a change has edited, or nil. Checks, nodes and
-// namespaces have handler lists.
+// routingEdits returns the routes and lists of handlers that a change of resources edited, or nil if none.
+// Checks, nodes and namespaces have handler lists.
 func (s *resourceRequest) routingEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
@@ -196,8 +197,8 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 	return out, nil
 }
 
-// resolveRef converts a reference in a request to a resource key. Without a namespace, it uses the namespace
-// "default".
+// resolveRef converts a reference to a resource (kind, namespace, name) in a request to a database key. Without
+// a namespace, it uses the namespace "default".
 func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Lookup(ref.Kind)
 	if !ok {
@@ -497,15 +498,17 @@ func splitETags(header string) (list []string) {
 	return list
 }
 
-// ifMatchHolds reports whether the header If-Match contains the ETag of the resource's present version. A request with
-// If-Match changes only that version. The comparison is strong: a weak tag never matches.
+// ifMatchHolds reports whether the header If-Match permits the request, because the header contains the
+// resource's present ETag. A request with If-Match changes only that version. The comparison is strong: a weak
+// tag never matches.
 func ifMatchHolds(header, tag string) bool {
 	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// ifNoneMatchHolds reports whether the header If-None-Match lacks the ETag of the resource's present version. A
-// request with the header asks only for another version. The comparison is weak: W/ is ignored.
+// ifNoneMatchHolds reports whether the header If-None-Match permits the request, because the resource's ETag is
+// absent from the header. A request with the header asks only for another version. The comparison is weak: W/
+// is ignored.
 func ifNoneMatchHolds(header, tag string) bool {
 	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReviewedChangeNeedsTwoPeople expects a change to a group with review to need the approval of a second
-// person. The same person, a token of this person, other content or a week's delay does not count.
+// TestReviewedChangeNeedsTwoPeople expects a change of a group that requires review to wait for a second
+// person's approval. The same person, a token of this person, other content or a week's delay does not count.
 func TestReviewedChangeNeedsTwoPeople(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.JoinNode("p1", nil)

@@ -151,12 +151,12 @@ func registerKind(at resourceOperations, k kind.Kind) {
 	})
 }
 
-// NamePath has the path parameter of a cluster-wide resource.
+// NamePath has the URL path parameter name of a cluster-wide resource, a resource without a namespace.
 type NamePath struct {
 	Name string `path:"name" maxLength:"253"`
 }
 
-// NameGet has the parameters of a GET of one cluster-wide resource.
+// NameGet has the parameters of a request to read one cluster-wide resource, a resource without a namespace.
 type NameGet struct {
 	Name        string `path:"name" maxLength:"253"`
 	IfNoneMatch string `header:"If-None-Match"`
@@ -169,7 +169,8 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
-// ApplyOptions returns the options of a change for the database of declared resources (intent).
+// ApplyOptions converts the options of a change request to the options of intent, the database of declared
+// resources.
 func ApplyOptions(in v1.ChangeOptions) intent.ApplyOptions {
 	return intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 }
@@ -291,7 +292,7 @@ func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *li
 	return op.Answer(out), nil
 }
 
-// selectableLabels returns the labels of a resource that a label selector compares.
+// selectableLabels returns the labels of a resource for label selectors, for nodes with the labels from agents.
 func (s *resourceRequest) selectableLabels(r *model.Resource) map[string]string {
 	if r.Kind == "Node" && r.Status != nil {
 		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
@@ -503,7 +504,7 @@ func registerArchives(at resourceOperations) {
 	op.HandleRaw(at, put, access.NeedOn(access.Change, "Asset"), (*resourceRequest).putArchive)
 }
 
-// getArchiveInput has the path parameter of an archive, which is its SHA-512.
+// getArchiveInput has the URL path parameter of an Asset's archive, the SHA-512 of the file.
 type getArchiveInput struct {
 	SHA512 string `path:"sha512" maxLength:"128"`
 }

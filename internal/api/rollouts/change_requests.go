@@ -67,7 +67,8 @@ func (s *rolloutRequest) getChangeRequest(ctx context.Context, in *op.IDPath) (*
 		WithHint("list the requests: muster rollout requests. A request ends when another person carries it out, and after a week")
 }
 
-// visibleChangeRequests returns the changes awaiting approval for which the caller may read all namespaces.
+// visibleChangeRequests returns changes that await approval, if the caller may read every namespace with a
+// changed resource.
 func (s *rolloutRequest) visibleChangeRequests(ctx context.Context) ([]intent.ChangeRequest, error) {
 	stored, err := s.Driver.ApprovalRequests(ctx)
 	caller := access.CallerOf(ctx)

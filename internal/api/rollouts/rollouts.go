@@ -123,8 +123,8 @@ func (s *rolloutRequest) getRollout(ctx context.Context, in *op.NamedPath) (*op.
 // maxFirstNodes is the most names of nodes in the answer about one roll-out.
 const maxFirstNodes = 10
 
-// addFirstNodes adds the names of the first nodes to a roll-out. It adds the differences of the two versions if the caller
-// may change the directive.
+// addFirstNodes adds to the API answer about a roll-out the first names of its nodes, in sorted order. It adds
+// the differences of the two versions if the caller may change the directive.
 func (s *rolloutRequest) addFirstNodes(ctx context.Context, id model.UnitID, r *v1.Rollout) {
 	for _, node := range s.Directory.UnitNodes(id) {
 		if namespace, name, ok := s.Directory.NodeName(node); ok {

@@ -29,7 +29,7 @@ const declared = `
 {kind: Policy, metadata: {name: motd}, spec: {directives: [motd], targets: {where: "true"}}}
 `
 
-// rolloutServer is a test server with two connected nodes and with policy reports from the test.
+// rolloutServer is a test server with two connected nodes, and with policy reports that the test makes up.
 type rolloutServer struct {
 	*apitest.Server
 	unit model.UnitID
@@ -58,7 +58,7 @@ func (s *rolloutServer) expect(method, path, token, body string, status int, par
 	}
 }
 
-// report records, for each node, a run of the node's version of the policy directive.
+// report records one made-up compliance run on each test node, for the directive version on that node.
 func (s *rolloutServer) report(status policy.Status) {
 	for _, node := range s.Directory.UnitNodes(s.unit) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))

@@ -38,7 +38,7 @@ const (
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-// runTask is a request, already validated, to run a check, directive or command on nodes now.
+// runTask is a validated request to run a check or a command immediately on selected nodes.
 type runTask struct {
 	nodes             []model.NodeID
 	unit              model.UnitID // check or directive to run; zero: the task runs a command
@@ -170,7 +170,8 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	return nil
 }
 
-// selectTaskNodes selects the nodes of a run of a command, check or directive. More nodes than the request permits are an error.
+// selectTaskNodes selects the nodes on which a requested command or check will run. More nodes than the request
+// permits are an error.
 func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.unit) {
@@ -233,7 +234,7 @@ func commandText(c *model.Command) string {
 	return fmt.Sprintf("%q", c.Argv)
 }
 
-// targetsText formats targets in the syntax of --on.
+// targetsText formats the targets of a run in the syntax of the command-line flag --on.
 func targetsText(t *model.Targets) string {
 	if t == nil {
 		return "all that run it"
@@ -373,7 +374,7 @@ func (x *runExecution) startNodeRun(node model.NodeID) error {
 	return x.sendRunLine(node, &v1.RunLine{Type: v1.RunStarted})
 }
 
-// sendRunAnswers sends the answers of agents that have arrived to the client.
+// sendRunAnswers forwards answers of agents that have already arrived to the client.
 func (x *runExecution) sendRunAnswers() error {
 	for {
 		a, ok := x.runs.Next()
@@ -423,7 +424,8 @@ func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	return x.sendRunLine(node, l)
 }
 
-// sendRunLine sends one line about a node to the client. It is a piece of output or the final result.
+// sendRunLine sends the client one line of the streamed answer, such as a node's output. It is a piece of
+// output or the final result.
 func (x *runExecution) sendRunLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {

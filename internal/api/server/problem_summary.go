@@ -25,7 +25,7 @@ type problemSummary struct {
 	routed map[string]bool // namespaces in which every problem has a recipient
 }
 
-// problemGroup is the key of the problems with the same check or trigger and the same status. They are one line of
+// problemGroup is the map key for open problems of one check or trigger with one status. They are one line of
 // muster status.
 type problemGroup struct {
 	source model.Source
@@ -162,7 +162,7 @@ func (p *problemSummary) addUnnotified(st *event.State) {
 	}
 }
 
-// addSilentNodes adds some nodes whose agent is silent to the status, with the time of their last message.
+// addSilentNodes adds to muster status some nodes with a silent agent, each with its last heartbeat's time.
 func (p *problemSummary) addSilentNodes() {
 	p.out.Silent = uint64(len(p.silent))
 	slices.SortFunc(p.silent, func(a, b event.State) int {
@@ -175,7 +175,7 @@ func (p *problemSummary) addSilentNodes() {
 	}
 }
 
-// addChecks adds the checks with the worst problems to the status, one line per check and status.
+// addChecks adds to muster status the checks with the worst problems, one line per check and status.
 func (p *problemSummary) addChecks() {
 	list := make([]*checkProblems, 0, len(p.checks))
 	for _, c := range p.checks {

@@ -27,7 +27,7 @@ func (s *serverRequest) getVersion(context.Context, *op.NoParameters) (*op.Body[
 	return op.Answer(version.Get()), nil
 }
 
-// listQueues returns the state of all queues of the server.
+// listQueues returns the state of all bounded queues inside the server, such as fill and capacity.
 func (s *serverRequest) listQueues(_ context.Context, in *list.Where) (*op.Body[v1.QueueList], error) {
 	queues := s.Queues.List()
 	out := v1.QueueList{Items: make([]v1.Queue, len(queues))}
@@ -202,7 +202,7 @@ func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// addAssignmentFaults adds to the status why checks cannot run on nodes, such as a missing property
+// addAssignmentFaults adds to the status why assigned checks cannot run on nodes, such as a missing property.
 func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
@@ -211,8 +211,8 @@ func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	}
 }
 
-// addSpoolingAgents adds to the status the connected agents with old results in their spool. The spool is the agent's
-// queue of unsent results.
+// addSpoolingAgents adds to the status the connected agents with old, unsent results in their spool (queue on
+// disk). The spool is the agent's queue of unsent results.
 func (s *serverRequest) addSpoolingAgents(namespace string, out *v1.Status) {
 	var behind []v1.Agent
 	for _, id := range s.Directory.Nodes(namespace) {

@@ -14,14 +14,15 @@ type Login struct {
 	Password string `json:"password" minLength:"1" maxLength:"1024"`
 }
 
-// Session is the answer to a login. The client sends the secret in the header Authorization: Bearer.
+// Session is the answer to a login, with the token of the new session. The client sends the secret in the
+// header Authorization: Bearer.
 type Session struct {
 	Token   string    `json:"token"`
 	User    string    `json:"user"`
 	Expires time.Time `json:"expires"`
 }
 
-// Caller is the answer to whoami, with the name and rights of the caller. The caller is a user or a token.
+// Caller is the answer to muster auth whoami, with the user's name and rights. The caller is a user or a token.
 type Caller struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
@@ -102,7 +103,7 @@ type JoinTokenList struct {
 	Items []JoinToken `json:"items"`
 }
 
-// UserGrants are the rights of a user.
+// UserGrants holds the rights of a user, such as roles per namespace.
 type UserGrants struct {
 	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts,remote-write" doc:"Role in every namespace. Default viewer if there are no bindings. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. agent: password of agents of another system. alerts: password of alert senders. remote-write: password of a Prometheus that writes samples. Nobody logs in with the last three."`
 	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For roles of programs: namespaces of the agents, alerts or samples; empty: all."`
@@ -117,7 +118,8 @@ type UserRequest struct {
 	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server generates one and returns it once."`
 }
 
-// User is a person with a login, or a program. Password is shown once, if the server generated it.
+// User is a user account of the server, for a person who logs in or for a program. Password is shown once, if
+// the server generated it.
 type User struct {
 	Name       string            `json:"name"`
 	Role       string            `json:"role"`

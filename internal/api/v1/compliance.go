@@ -27,7 +27,8 @@ type Compliance struct {
 	Blocks       []BlockCompliance  `json:"blocks,omitempty" doc:"Only with details. An outer block stands before its inner ones."`
 }
 
-// BlockCompliance is the compliance of one block of components, counted by the block's reporting rule
+// BlockCompliance is the compliance of a block (group of components) of a directive, counted by its reporting
+// mode.
 type BlockCompliance struct {
 	Name      string         `json:"name"`
 	Reporting string         `json:"reporting" doc:"weighted, worst-case-weighted-sum, worst-case-weighted-one, focus, focus-worst or disabled."`
@@ -35,7 +36,8 @@ type BlockCompliance struct {
 	Counts    map[string]int `json:"counts" doc:"Components by status, as they count."`
 }
 
-// ComplianceWaiver is a Waiver (a permitted exception) that covers components of a directive on a node
+// ComplianceWaiver is a Waiver (a permitted exception) that covers components (checked parts) of a directive on
+// a node.
 type ComplianceWaiver struct {
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
@@ -50,7 +52,7 @@ func (w *ComplianceWaiver) Text() string {
 	return w.Name + " covers " + cmp.Or(strings.Join(w.Components, ", "), "all components") + ", by " + w.Owner + ": " + w.Reason
 }
 
-// ComponentStatus is the status of one component of a policy directive on a node
+// ComponentStatus is the compliance status of one component, a checked part of a directive, on a node.
 type ComponentStatus struct {
 	Name    string `json:"name"`
 	Method  string `json:"method"`
@@ -60,13 +62,14 @@ type ComponentStatus struct {
 	Waiver  string `json:"waiver,omitempty" doc:"Of a waived component: the Waiver that covers it."`
 }
 
-// ComplianceList is a list of policy directives on nodes with their state
+// ComplianceList is a list of compliance states, each of one policy directive on one node.
 type ComplianceList struct {
 	Items []Compliance `json:"items"`
 	Next  string       `json:"next,omitempty"` // page token of the next page
 }
 
-// ComplianceFilter selects policy directives on nodes. Empty fields select everything.
+// ComplianceFilter selects pairs of a policy directive and a node, for the list of compliance states. Empty
+// fields select everything.
 type ComplianceFilter struct {
 	Namespace, Node, Directive, Policy, Status string
 	Details                                    bool // with components
@@ -74,7 +77,7 @@ type ComplianceFilter struct {
 	At time.Time // the last runs up to this time; zero: now
 }
 
-// ComplianceSum is the compliance of all directives on the nodes of a policy, directive, node or group
+// ComplianceSum is the summed compliance of one policy, directive, node or group.
 type ComplianceSum struct {
 	Namespace   string         `json:"namespace,omitempty"`
 	Name        string         `json:"name"`
@@ -98,7 +101,7 @@ type ComplianceDays struct {
 	Items []ComplianceDay `json:"items"`
 }
 
-// ComplianceDay is the compliance at the end of a day, with that day's changes of components.
+// ComplianceDay is the compliance at the end of a day, with numbers of components changed during the day.
 type ComplianceDay struct {
 	Day        string         `json:"day"`
 	Components int            `json:"components"`
@@ -112,8 +115,8 @@ type ComplianceDay struct {
 	Intended           int     `json:"intended" doc:"Components that changed with their declaration or mode."`
 }
 
-// Evidence is the history of a node's runs of policy directives, with the node's signatures. muster report evidence
-// verify checks it without a server.
+// Evidence holds a node's signed history of policy directive runs, which an auditor can verify. muster report
+// evidence verify checks it without a server.
 type Evidence struct {
 	Namespace    string               `json:"namespace"`
 	Node         string               `json:"node"`
@@ -126,22 +129,22 @@ type Evidence struct {
 	Entries      []EvidenceEntry      `json:"entries" doc:"In their order, from a checkpoint before since on."`
 }
 
-// EvidenceDefinition is a compiled version of a policy directive that was in force in some of the runs
+// EvidenceDefinition is the compiled form of a policy directive that some of the recorded runs applied.
 type EvidenceDefinition struct {
 	Hash      string `json:"hash" doc:"First half of the SHA-256 of its bytes, hexadecimal."`
 	Directive string `json:"directive"`
 	Bytes     []byte `json:"bytes" doc:"The definition as agents get it: message Definition of the protocol."`
 }
 
-// EvidenceEntry is one entry of the evidence about a node's runs of policy directives. It is a changed run, a
-// signature, or the start of a chain of signed runs.
+// EvidenceEntry is one entry in a node's evidence, such as a directive run or a signature. It is a changed run,
+// a signature, or the start of a chain of signed runs.
 type EvidenceEntry struct {
 	Run       *EvidenceRun       `json:"run,omitempty"`
 	Signature *EvidenceSignature `json:"signature,omitempty"`
 	Start     *EvidenceBegin     `json:"start,omitempty"`
 }
 
-// EvidenceRun is one run of a policy directive
+// EvidenceRun is one recorded run of a policy directive on a node, as part of the evidence.
 type EvidenceRun struct {
 	Directive  string    `json:"directive"`
 	At         time.Time `json:"at"`
@@ -153,7 +156,7 @@ type EvidenceRun struct {
 	Codes      []byte    `json:"codes,omitempty" doc:"Statuses of the components, 4 bits each, the first in the low half of the first byte."`
 }
 
-// EvidenceSignature is a signature of the node over its chain of runs
+// EvidenceSignature is a signature by the node over its hash chain of directive runs.
 type EvidenceSignature struct {
 	Number      uint64 `json:"number" doc:"Runs of the chain, equal ones included."`
 	SignedMs    uint64 `json:"signedMs" doc:"End of the last run, Unix ms."`
@@ -162,7 +165,7 @@ type EvidenceSignature struct {
 	Signature   []byte `json:"signature" doc:"ECDSA on P-256: r and s, 32 bytes each."`
 }
 
-// EvidenceBegin is the start of a chain of signed runs in the evidence.
+// EvidenceBegin is the evidence entry that starts a new hash chain of a node's signed directive runs.
 type EvidenceBegin struct {
 	Reason   string `json:"reason" doc:"Why no chain continues here; empty: one does."`
 	Number   uint64 `json:"number" doc:"Of the run that follows; where a chain continues, of the run before."`

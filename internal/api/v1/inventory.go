@@ -2,7 +2,7 @@ package v1
 
 import "time"
 
-// Inventory is the inventory of a node, or a part of the inventory.
+// Inventory is the whole inventory of a node, or the part that a request selected.
 type Inventory struct {
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node"`
@@ -21,15 +21,15 @@ type InventorySection struct {
 	Entries int    `json:"entries"`
 }
 
-// InventoryEntry is one thing in an inventory, such as a package.
+// InventoryEntry is one entry of a node's inventory, such as an installed package.
 type InventoryEntry struct {
 	Section string            `json:"section"`
 	Name    string            `json:"name"`
 	Fields  map[string]string `json:"fields" doc:"By name; the name is one of them."`
 }
 
-// InventoryChange is the change of an inventory entry. Without Before the entry was added, and without After it was
-// removed.
+// InventoryChange is one change in a node's inventory, such as an updated package. Without Before the entry was
+// added, and without After it was removed.
 type InventoryChange struct {
 	At     time.Time       `json:"at"`
 	Before *InventoryEntry `json:"before,omitempty"`

@@ -30,7 +30,7 @@ type ItemState struct {
 	Triggers  []ItemTrigger     `json:"triggers,omitempty"`
 }
 
-// ItemBound is a lower or upper limit of a number in check results, such as a warning threshold.
+// ItemBound is a threshold or range limit that a check reported for one of its metric values.
 type ItemBound struct {
 	Kind  string    `json:"kind" enum:"warning,critical,unknown,min,max"`
 	End   string    `json:"end,omitempty" enum:"min,max,inside_min,inside_max" doc:"Absent for the range. max: a larger number violates the threshold. min: a smaller number violates it. inside_min and inside_max: a number between both violates it."`
@@ -62,13 +62,14 @@ type TextValue struct {
 	Text      string    `json:"text"`
 }
 
-// TextList is a list of text values, in the order of their times.
+// TextList is a list of text values of items, sorted by time.
 type TextList struct {
 	Items []TextValue `json:"items"`
 	More  bool        `json:"more,omitempty" doc:"Older values match, too, or may."`
 }
 
-// TextFilter selects text values. Empty fields select everything.
+// TextFilter selects text and log values of items, such as by node, key and search words. Empty fields select
+// everything.
 type TextFilter struct {
 	Namespace, Node, Key string
 	Match, Contains      string // words, a part of the text

@@ -31,7 +31,8 @@ type SilenceRequest struct {
 	Yes         bool            `json:"yes,omitempty" doc:"Confirm the silence for any number of nodes."`
 }
 
-// Silenced is the answer to creating or ending a silence. It has the numbers of matching nodes and open problems.
+// Silenced is the answer to a request that creates or ends a silence. It has the numbers of matching nodes and
+// open problems.
 type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -42,8 +43,8 @@ type Silenced struct {
 	DryRun    bool      `json:"dryRun,omitempty"`
 }
 
-// RouteTest is the answer of a route test, the prediction of notifications. It has the routes and handlers that an
-// assumed problem would notify.
+// RouteTest is the answer of muster route test, the predicted notifications of an assumed problem. It has the
+// routes and handlers that an assumed problem would notify.
 type RouteTest struct {
 	Namespace    string           `json:"namespace"`
 	Node         string           `json:"node"`
@@ -67,7 +68,7 @@ type RouteTestRoute struct {
 	Steps     []RouteTestStep `json:"steps"`
 }
 
-// RouteTestStep is one predicted step of a route, with its time and its handlers.
+// RouteTestStep is one predicted step of a route in muster route test, with its time and its handlers.
 type RouteTestStep struct {
 	Due      time.Time          `json:"due" doc:"Time of the message if nothing holds it."`
 	At       time.Time          `json:"at,omitzero" doc:"Time of the message; absent: never, or when somebody ends the hold."`
@@ -147,7 +148,7 @@ type HandlerReplayed struct {
 	More          int `json:"more,omitempty" doc:"Number of dead letters beyond the limit."`
 }
 
-// HandlerStream is the progress of a handler that receives every result in the journal.
+// HandlerStream is how far a handler that receives every result has read the journal.
 type HandlerStream struct {
 	BehindSeconds  float64   `json:"behindSeconds" doc:"Age of the oldest journal commit that the handler has not received; zero: up to date."`
 	BehindBytes    int64     `json:"behindBytes" doc:"Bytes of journal from that commit on."`
@@ -161,7 +162,7 @@ type HandlerStream struct {
 	News           string    `json:"news,omitempty" doc:"Reason why the server's start did not continue at the stored position."`
 }
 
-// Lag formats the delay of a handler that receives every result, such as "3s behind"
+// Lag formats how far a handler of every result is behind, such as "3s behind".
 func (s *HandlerStream) Lag() string {
 	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
 	switch {

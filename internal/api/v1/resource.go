@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ChangeOptions has the fields of every request to change resources. A request about one resource has these fields in
-// its query.
+// ChangeOptions has the options, such as dry run and reason, of every request that changes resources. A request
+// about one resource has these fields in its query.
 type ChangeOptions struct {
 	DryRun      bool   `json:"dryRun,omitempty" query:"dryRun" doc:"Report the effect without changing anything."`
 	Message     string `json:"message,omitempty" query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
@@ -29,8 +29,8 @@ type ApplyRequest struct {
 	Expect     []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the revision that an apply request expects a resource to have. An apply changes the resource only
-// at that revision.
+// Expected is the present revision of a resource that an apply request requires, or else changes nothing. An
+// apply changes the resource only at that revision.
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
@@ -61,8 +61,8 @@ type Applied struct {
 	RoutingEffect
 }
 
-// UnitImpact counts the nodes on which a check, policy directive or Template would change. It also counts the nodes on
-// which it would appear or disappear.
+// UnitImpact counts the nodes on which a change adds, removes or changes a check, directive or Template. It
+// also counts the nodes on which it would appear or disappear.
 type UnitImpact struct {
 	Kind        string   `json:"kind"`
 	Namespace   string   `json:"namespace"`
@@ -75,19 +75,19 @@ type UnitImpact struct {
 	Steps       []string `json:"steps,omitempty" doc:"Steps of its roll-out; absent: the change reaches all nodes at once."`
 }
 
-// StepTime is how long one step of a preview took in the planner.
+// StepTime is the duration of one step in which the planner computed the preview of a change.
 type StepTime struct {
 	Step         string `json:"step"`
 	Microseconds int64  `json:"microseconds"`
 }
 
-// RoutingEffect lists the open problems to which a change of resources assigns another route or handler list.
+// RoutingEffect lists the open problems whose route or handlers a change of resources replaces.
 type RoutingEffect struct {
 	AffectedProblems []AffectedProblems `json:"affectedProblems,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
 	TakenLate        bool               `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
-// AffectedProblems counts the open problems that a change of resources moved to one route or handler list.
+// AffectedProblems counts the open problems that a change moved to one particular route or list of handlers.
 type AffectedProblems struct {
 	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
@@ -162,7 +162,7 @@ type Kind struct {
 	Fields     []Field `json:"fields,omitempty"`
 }
 
-// Field describes one field in the spec of a kind.
+// Field describes one field in the spec of a resource kind, for muster explain.
 type Field struct {
 	Path string `json:"path"`
 	Type string `json:"type"`
@@ -204,7 +204,8 @@ const (
 	RunSummary = "summary" // the counts over all nodes; the last line
 )
 
-// RunLine is one line of the streamed answer to a RunRequest. It is a piece of output, or the result of one node.
+// RunLine is one line in the server's streamed answer to a RunRequest, such as a node's output. It is a piece
+// of output, or the result of one node.
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`
@@ -216,7 +217,7 @@ type RunLine struct {
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }
 
-// RunCounts counts the nodes of a run by their result.
+// RunCounts counts the nodes of a run by outcome, such as succeeded or failed.
 type RunCounts struct {
 	Nodes      int `json:"nodes"`
 	OK         int `json:"ok"`
@@ -227,7 +228,7 @@ type RunCounts struct {
 	EndUnknown int `json:"endUnknown"`
 }
 
-// Count counts the result of the run on one node
+// Count adds the outcome of a run on one node to the counts.
 func (c *RunCounts) Count(l *RunLine) {
 	switch {
 	case l.Type == RunRefused:

@@ -2,7 +2,7 @@ package v1
 
 import "time"
 
-// Rollout is how far the last change of a policy directive has reached its nodes
+// Rollout is the progress of a changed policy directive, step by step, on its nodes.
 type Rollout struct {
 	Namespace string    `json:"namespace"`
 	Directive string    `json:"directive"`
@@ -28,14 +28,14 @@ type Rollout struct {
 	Differences []string `json:"differences,omitempty" doc:"Fields of the new version that differ from the version before, with both values; in the answer about one roll-out that is not over, for callers that may change the directive."`
 }
 
-// RolloutStep is one step of a roll-out
+// RolloutStep is one step of a roll-out, a share of nodes that gets the new directive version.
 type RolloutStep struct {
 	Step      string    `json:"step" doc:"A share of the nodes such as 10%, or the name of a group."`
 	StartedAt time.Time `json:"startedAt,omitzero" doc:"Absent: the step has not begun."`
 	Nodes     int       `json:"nodes,omitempty" doc:"Nodes that have the new version from then on."`
 }
 
-// RolloutFailure is a node that failed under the new version
+// RolloutFailure is a node on which the new version of a policy directive failed during the roll-out.
 type RolloutFailure struct {
 	Node   string `json:"node"`
 	Reason string `json:"reason"`
@@ -46,7 +46,7 @@ type RolloutList struct {
 	Items []Rollout `json:"items"`
 }
 
-// RolloutAction is the body of an action of a person on a roll-out
+// RolloutAction is the request body of a person's action on a roll-out, such as pause.
 type RolloutAction struct {
 	Message string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the audit."`
 	To      int64  `json:"to,omitempty" minimum:"0" doc:"Of undo: the revision to go back to, in place of the one before the roll-out."`
@@ -67,7 +67,7 @@ type ReviewRequest struct {
 	Changes   []ReviewedChange `json:"changes" doc:"The first resources that change."`
 }
 
-// ReviewedChange is the change of one resource in a request.
+// ReviewedChange is the change of one resource within a change request that awaits approval.
 type ReviewedChange struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`

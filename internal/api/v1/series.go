@@ -33,7 +33,8 @@ func (p *SeriesPoint) UnmarshalJSON(data []byte) error {
 // MarshalJSON encodes the point of a series in Prometheus' form, such as [1435781451.781,"1"].
 func (p SeriesPoint) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{p.Seconds, p.Value}) }
 
-// Rows returns the series of a query's result. A scalar or a string becomes one series without labels.
+// Rows returns all time series in the result of a PromQL query. A scalar or a string becomes one series without
+// labels.
 func (r *SeriesResult) Rows() (rows []SeriesRow, err error) {
 	if r.ResultType == "scalar" || r.ResultType == "string" {
 		rows = make([]SeriesRow, 1)
@@ -42,7 +43,7 @@ func (r *SeriesResult) Rows() (rows []SeriesRow, err error) {
 	return rows, json.Unmarshal(r.Result, &rows)
 }
 
-// RuleState is a rule of a RuleGroup with the outcome of its last evaluation.
+// RuleState is the state of one recording or alerting rule after its last evaluation.
 type RuleState struct {
 	Namespace string    `json:"namespace"`
 	Group     string    `json:"group"` // name of the RuleGroup

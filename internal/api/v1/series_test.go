@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzSeriesRows expects that a result of any form gives rows or an error.
+// FuzzSeriesRows decodes query results with random content, and expects time series or an error.
 func FuzzSeriesRows(f *testing.F) {
 	f.Add("scalar", `[1.5,"2"]`)
 	f.Add("vector", `[{"metric":{"a":"b"},"value":[1,"NaN"]}]`)

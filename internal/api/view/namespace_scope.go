@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// namespaceScope is the set of namespaces that the caller may see. A caller with a role in all namespaces has no
-// scope. View.For wraps every store with a scope.
+// namespaceScope is the set of namespaces to which the caller's roles limit an API request. A caller with a
+// role in all namespaces has no scope. View.For wraps every store with a scope.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; resources of namespace shared are not.
@@ -64,8 +64,8 @@ var _ Directory = scopedDirectory{}
 // invalidNamespace is no valid name of a namespace.
 const invalidNamespace = "/"
 
-// visibleNamespace returns a namespace that the caller may see. For a hidden namespace it returns invalidNamespace,
-// which matches nothing.
+// visibleNamespace returns the given namespace if visible to the caller, or an invalid name that matches
+// nothing. For a hidden namespace it returns invalidNamespace, which matches nothing.
 func (x *namespaceScope) visibleNamespace(namespace string) string {
 	if !x.includesNamespace(namespace) {
 		return invalidNamespace
@@ -73,8 +73,8 @@ func (x *namespaceScope) visibleNamespace(namespace string) string {
 	return namespace
 }
 
-// definingNamespace returns the namespace if the caller may see its checks and groups. Otherwise it returns a name
-// that matches nothing.
+// definingNamespace returns the namespace if the caller may see its checks and groups, or an invalid name.
+// Otherwise it returns a name that matches nothing.
 func (x *namespaceScope) definingNamespace(namespace string) string {
 	if !x.showsDefinitionsOf(namespace) {
 		return invalidNamespace
@@ -82,7 +82,7 @@ func (x *namespaceScope) definingNamespace(namespace string) string {
 	return namespace
 }
 
-// visibleNode returns the id of a node, or 0 for a node hidden from the caller.
+// visibleNode returns the given node id, or 0 if the node is hidden from the caller.
 func (d scopedDirectory) visibleNode(id model.NodeID) model.NodeID {
 	if namespace, _, ok := d.all.NodeName(id); !ok || !d.includesNamespace(namespace) {
 		return 0
@@ -90,12 +90,13 @@ func (d scopedDirectory) visibleNode(id model.NodeID) model.NodeID {
 	return id
 }
 
-// visibleNodes removes nodes that the caller may not see.
+// visibleNodes removes from a list the nodes that the caller may not see.
 func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesInScope returns the sorted nodes that fn finds in the caller's namespaces. A given namespace limits the search.
+// nodesInScope calls the function fn for each visible namespace, and returns all found node ids, sorted. A
+// given namespace limits the search.
 func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -106,12 +107,12 @@ func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.
 	return ids
 }
 
-// NamespaceByName returns the id of a namespace that the caller may see
+// NamespaceByName returns the id of the namespace with a given name, if the caller may see the namespace.
 func (d scopedDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return d.all.NamespaceByName(d.visibleNamespace(name))
 }
 
-// NamespaceName returns the name of a namespace that the caller may see
+// NamespaceName returns the name of the namespace with a given id, if the caller may see the namespace.
 func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	name, ok := d.all.NamespaceName(id)
 	if !d.includesNamespace(name) {
@@ -125,17 +126,17 @@ func (d scopedDirectory) NamespaceHandlers(name string) []string {
 	return d.all.NamespaceHandlers(d.visibleNamespace(name))
 }
 
-// NodeByName returns the id of a node that the caller may see
+// NodeByName returns the id of the node with a given name, if the caller may see the node.
 func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	return d.all.NodeByName(d.visibleNamespace(namespace), name)
 }
 
-// NodeName returns the name of a node that the caller may see
+// NodeName returns the name of the node with a given id, if the caller may see the node.
 func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 	return d.all.NodeName(d.visibleNode(id))
 }
 
-// Node returns a node that the caller may see
+// Node returns the node with a given id, if the caller may see the node.
 func (d scopedDirectory) Node(id model.NodeID) *directory.Node { return d.all.Node(d.visibleNode(id)) }
 
 // NodeLabels returns the labels of a node that the caller may see
@@ -153,8 +154,8 @@ func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
 	return d.all.NodeGroups(d.visibleNode(id))
 }
 
-// NodeUnits returns the ids of the checks, Templates and policy directives that are assigned to a node. For a node
-// hidden from the caller, the list is empty.
+// NodeUnits returns the ids of a node's checks, Templates and policy directives, if the node is visible. For a
+// node hidden from the caller, the list is empty.
 func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
 	return d.all.NodeUnits(d.visibleNode(id))
 }
@@ -164,7 +165,8 @@ func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 	return d.all.NodeFaults(d.visibleNode(id))
 }
 
-// AssignmentVersion returns the version of the list of checks of a node that the caller may see.
+// AssignmentVersion returns the version of a node's assignment (list of checks), if the caller may see the
+// node.
 func (d scopedDirectory) AssignmentVersion(id model.NodeID) (uint64, bool) {
 	return d.all.AssignmentVersion(d.visibleNode(id))
 }
@@ -214,8 +216,8 @@ func (d scopedDirectory) UnitByName(kind, namespace, name string) (model.UnitID,
 	return d.all.UnitByName(kind, namespace, name)
 }
 
-// SourceUnit returns the check or Template that is the source of a problem. A definition hidden from the caller is
-// nil.
+// SourceUnit returns the check or Template behind a problem, if the caller may see the declaration. A
+// definition hidden from the caller is nil.
 func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
 	if u := d.all.SourceUnit(s); u != nil && d.showsDefinitionsOf(u.Namespace) {
 		return u
@@ -281,7 +283,7 @@ func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	return d.all.Keepalive(id)
 }
 
-// UnitNodes returns the nodes of a check or Template, limited to the caller's namespaces.
+// UnitNodes returns the nodes that run a check or Template, limited to the caller's namespaces.
 func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
 	return d.visibleNodes(d.all.UnitNodes(check))
 }
@@ -296,7 +298,8 @@ func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool
 	return d.all.Secret(d.visibleNamespace(namespace), name)
 }
 
-// Dependencies returns the dependencies of a check or trigger on a node that the caller may see
+// Dependencies returns the dependencies (checks whose problems suppress notifications) of a check or trigger on
+// a visible node.
 func (d scopedDirectory) Dependencies(id model.NodeID, source model.Source) []route.Dependency {
 	return d.all.Dependencies(d.visibleNode(id), source)
 }
@@ -412,7 +415,8 @@ func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	return sum
 }
 
-// Summaries returns the event summaries of nodes. A node hidden from the caller gets an empty summary.
+// Summaries returns the event summaries of nodes, each empty if the caller may not see the node. A node hidden
+// from the caller gets an empty summary.
 func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {
 	out := e.all.Summaries(nodes)
 	for i, id := range nodes {

@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPageTokensFailAfterRestore restores the server's data, and expects an error for page tokens from before
-// the restore. A restoration gives the data a new incarnation number.
+// TestPageTokensFailAfterRestore restores the server's data from a backup, and expects older page tokens to be
+// refused. A restoration gives the data a new incarnation number.
 func TestPageTokensFailAfterRestore(t *testing.T) {
 	before, after := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	token := before.NewPageToken("default/disk")

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// SeriesIn returns a reader of the series store for the series of the given namespaces only.
+// SeriesIn returns a reader of the time-series store, limited to the series of the given namespaces.
 func SeriesIn(all storage.Queryable, namespaces ...string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		if len(namespaces) == 0 {
@@ -38,12 +38,12 @@ type scopedQuerier struct {
 	matcher *labels.Matcher
 }
 
-// addMatcher appends the matcher of the visible namespaces to the matchers of a query.
+// addMatcher adds to a query's label matchers a matcher that selects only visible namespaces.
 func (q scopedQuerier) addMatcher(matchers []*labels.Matcher) []*labels.Matcher {
 	return append(slices.Clip(matchers), q.matcher)
 }
 
-// Select returns the matching series of the visible namespaces.
+// Select returns the matching time series of namespaces that the caller may see.
 func (q scopedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	return q.all.Select(ctx, sorted, hints, q.addMatcher(matchers)...)
 }
@@ -58,5 +58,5 @@ func (q scopedQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints
 	return q.all.LabelNames(ctx, hints, q.addMatcher(matchers)...)
 }
 
-// Close closes the querier of the series store.
+// Close closes the underlying querier of the time-series store.
 func (q scopedQuerier) Close() error { return q.all.Close() }

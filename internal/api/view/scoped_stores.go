@@ -31,8 +31,8 @@ func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	return o
 }
 
-// visibleOutcomes removes results about hidden resources from the result of an apply. A rename can change shared
-// resources, for example.
+// visibleOutcomes removes from the result of an apply the resources that the caller may not see. A rename can
+// change shared resources, for example.
 func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Units = slices.DeleteFunc(a.Units, func(u intent.UnitImpact) bool { return !i.includesNamespace(u.Key.Namespace) })
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
@@ -69,8 +69,8 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 	return nil
 }
 
-// fieldReachingBeyondNamespace returns the first field of a resource that affects more than its namespace. A command
-// on the server is an example; without such a field the text is empty.
+// fieldReachingBeyondNamespace returns the first field by which a resource affects other namespaces or the
+// server, or "". A command on the server is an example; without such a field the text is empty.
 func fieldReachingBeyondNamespace(r *model.Resource) string {
 	switch spec := r.Spec.(type) {
 	case *model.PropertySpec:
@@ -99,7 +99,7 @@ func fieldReachingBeyondNamespace(r *model.Resource) string {
 	return ""
 }
 
-// Delete deletes resources of namespaces that the caller may see
+// Delete deletes declared resources, if the caller may see their namespaces.
 func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
@@ -107,7 +107,7 @@ func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent
 	return i.visibleOutcomes(i.all.Delete(ctx, by, keys, i.boundOptions(o)))
 }
 
-// Retire retires nodes of namespaces that the caller may see
+// Retire retires nodes, if the caller may see their namespaces.
 func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
@@ -128,7 +128,7 @@ func (i scopedIntent) checkRemovable(keys []intent.Key) error {
 	return nil
 }
 
-// Rename renames a node of a namespace that the caller may see
+// Rename renames a node, if the caller may see the node's namespace.
 func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if !i.includesNamespace(namespace) {
 		return intent.ApplyResult{}, i.refusalError(namespace)
@@ -151,7 +151,8 @@ func (i scopedIntent) DeleteTombstone(ctx context.Context, by intent.Actor, id s
 	return i.all.DeleteTombstone(ctx, by, id)
 }
 
-// EphemeralNodes returns the caller's nodes that are deleted when their agent disconnects.
+// EphemeralNodes returns the ephemeral nodes (deleted after disconnecting) of namespaces that the caller may
+// see.
 func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
@@ -191,8 +192,8 @@ func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource)
 	}
 }
 
-// Audit returns audit records of namespaces that the caller may see. Records about one shared check are visible,
-// because it may run on the caller's nodes.
+// Audit returns audit records, limited to the namespaces that the caller may see. Records about one shared
+// check are visible, because it may run on the caller's nodes.
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)
@@ -211,8 +212,8 @@ func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, not
 	return i.all.BeginRun(ctx, by, picked, note)
 }
 
-// TombstoneByName returns the tombstone of a given name in a namespace that the caller may see. It is the record of a
-// retired or refused machine.
+// TombstoneByName returns the tombstone of a retired machine with a given node name, if its namespace is
+// visible. It is the record of a retired or refused machine.
 func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
 	if !i.includesNamespace(namespace) {
 		return intent.Tombstone{}, false
@@ -220,12 +221,12 @@ func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone,
 	return i.all.TombstoneByName(namespace, name)
 }
 
-// HasMachine reports whether a node that the caller may see has an agent
+// HasMachine reports whether a machine has enrolled under a node name, in a namespace visible to the caller.
 func (i scopedIntent) HasMachine(namespace, name string) bool {
 	return i.includesNamespace(namespace) && i.all.HasMachine(namespace, name)
 }
 
-// CheckJoinGrant validates a join token of a namespace that the caller may see
+// CheckJoinGrant validates the groups and labels of a new join token, if the caller may see its namespace.
 func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	if !i.includesNamespace(token.Namespace) {
 		return i.refusalError(token.Namespace)
@@ -233,14 +234,14 @@ func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) e
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
-// Accept refuses to accept a machine as a node, for callers with roles in single namespaces only. Such a caller may
-// not accept pending machines.
+// Accept returns an error, because only callers with a role in every namespace may accept machines as nodes.
+// Such a caller may not accept pending machines.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.RefusalError(i.need)
 }
 
-// BlockKey refuses to block a machine's key, for callers with roles in single namespaces only. Such a caller may not
-// refuse pending machines.
+// BlockKey returns an error, because only callers with a role in every namespace may block a machine's key.
+// Such a caller may not refuse pending machines.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.RefusalError(i.need)
 }
@@ -268,7 +269,7 @@ func (r scopedRows) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]
 	return r.all.ChangesBefore(ctx, q)
 }
 
-// Revision returns the number of the newest change of resources.
+// Revision returns the revision number of the newest change of declared resources, in any namespace.
 func (r scopedRows) Revision(ctx context.Context) (int64, error) { return r.all.Revision(ctx) }
 
 // scopedHistory reads problems and notifications, limited to the namespaces that the caller may see.
@@ -337,8 +338,8 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// LinkedProblems returns nothing, because only callbacks of other systems need the linked problems. Callbacks are not
-// limited to namespaces.
+// LinkedProblems returns nothing, because only callbacks from services such as PagerDuty read linked problems.
+// Callbacks are not limited to namespaces.
 func (h scopedHistory) LinkedProblems(context.Context, string) ([]string, error) { return nil, nil }
 
 // CountProblems counts the opened and closed problems since a time, in namespaces visible to the caller.
@@ -356,7 +357,7 @@ func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t ti
 	return opened, closed, nil
 }
 
-// Oldest returns the time of the oldest history entry.
+// Oldest returns the time of the oldest history entry, in any namespace.
 func (h scopedHistory) Oldest(ctx context.Context) (time.Time, error) { return h.all.Oldest(ctx) }
 
 // Unsent returns the number of unsent notifications of each handler in the namespaces that the caller may see

@@ -5,7 +5,7 @@
 // method of the wrapped interface: a new method does not compile before its answer for a bound caller is written.
 //
 // The package also turns names into ids, and gives errors about missing names the hint that helps
-// (name_lookup.go), and makes page tokens.
+// (names_and_not_found_errors.go), and makes page tokens.
 //
 // Start reading at View.For.
 package view
@@ -59,8 +59,8 @@ type Stores struct {
 	Now         func() time.Time
 }
 
-// EntrySearch reports whether a node's inventory has an entry that matches a term. If the node has no inventory, known
-// is false.
+// EntrySearch is a function that reports whether a node's inventory contains an entry with given properties. If
+// the node has no inventory, known is false.
 type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
 // Live has functions that return the present state of running parts of the server, such as sessions. Every function
@@ -132,8 +132,8 @@ type History interface {
 // recentDead is the greatest age of dead letters that count as unsent messages.
 const recentDead = 24 * time.Hour
 
-// UnsentMessages returns the number of waiting messages for each handler. It also counts the messages that became dead
-// letters in the last day.
+// UnsentMessages returns, for each handler, the number of notifications that wait to be sent. It also counts
+// the messages that became dead letters in the last day.
 func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) {
 	list, err := v.History.Unsent(ctx, v.Now().Add(-recentDead))
 	for _, u := range list {
@@ -144,7 +144,7 @@ func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) 
 	return out, err
 }
 
-// Routing reads the present maintenance windows, routes and silences. Type *route.Table implements it.
+// Routing reads the maintenance windows, routes and silences that apply now. Type *route.Table implements it.
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Problem, ref string) []*route.Route
@@ -190,7 +190,7 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// IsBound reports whether the caller's roles are bound to single namespaces.
+// IsBound reports whether the caller has roles in single namespaces only, not in every namespace.
 func (v *View) IsBound() bool { return v.scope != nil }
 
 // SeesNamespace reports whether the caller may see that a namespace exists.

@@ -111,7 +111,7 @@ func SortByPath[T any](items []T, template string) ([]int, error) {
 	return order, nil
 }
 
-// pathValue returns the first value that a JSONPath finds
+// pathValue returns the first of the values that a JSONPath template selected, as a plain Go value.
 func pathValue(v reflect.Value) any {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -122,8 +122,8 @@ func pathValue(v reflect.Value) any {
 	return v.Interface()
 }
 
-// compareValues compares two values for sorting. Absent values come first, then numbers, then all other values as
-// text.
+// compareValues compares two JSON values for sorting, with absent values first, then numbers, then texts.
+// Absent values come first, then numbers, then all other values as text.
 func compareValues(a, b any) int {
 	number := func(v any) (float64, bool) {
 		switch v := v.(type) {

@@ -69,7 +69,7 @@ type PaintedText string
 // shownCommand matches the program's name before a command in a text.
 var shownCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
 
-// ReplaceProgramName replaces muster, in command lines within a text, by the name under which the program runs.
+// ReplaceProgramName replaces the word muster in shown command lines by the program name that the user typed.
 // The user's own name of the program takes its place.
 func (s *Screen) ReplaceProgramName(text string) string {
 	if s.Program == "" || !strings.Contains(text, "muster ") {
@@ -107,8 +107,8 @@ func (s *Screen) Notef(format string, args ...any) {
 	_, _ = io.WriteString(s.Err, string(s.Sprintf(format, args...)))
 }
 
-// Wrapf writes one formatted line, wrapped at the width of the terminal. Further lines are indented. A command to type
-// stays on one line where it fits on one.
+// Wrapf writes one formatted text, and breaks the text into lines at the width of the terminal. Further lines
+// are indented. A command to type stays on one line where it fits on one.
 func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	text := string(s.Sprintf(format, args...))
 	for s.Width > 0 && visibleWidth(text) > s.Width {
@@ -125,7 +125,8 @@ func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
 }
 
-// WriteField writes the name of a field and its value. All values start at the same column and wrap there.
+// WriteField writes the name of a field and its value as one line of terminal output. All values start at the
+// same column and wrap there.
 func (s *Screen) WriteField(columns int, name, format string, args ...any) {
 	name = CleanLine(name)
 	head := name + PadToColumn(name, columns) + " "
@@ -157,7 +158,7 @@ func visibleWidth(text string) int {
 	return TextWidth(text)
 }
 
-// DateAndTime formats a date and time in the reader's zone.
+// DateAndTime formats a date and time in the time zone of the command's user.
 func (s *Screen) DateAndTime(t time.Time) string { return t.In(s.Zone).Format(time.DateTime) }
 
 // TimeOfDay formats a time of today or the next hours, such as 15:04:05

@@ -54,8 +54,8 @@ const (
 	minOther = 12 // columns that every other cell keeps
 )
 
-// NewTable makes a table with one row per item. row returns a string, a Cell or a number for each column, and nil
-// or an empty string for a dash.
+// NewTable makes a table for terminal output with one row for each element of a list. row returns a string, a
+// Cell or a number for each column, and nil or an empty string for a dash.
 func NewTable[T any](items []T, columns Columns, row func(T) []any) *Table {
 	hidden := func(name string) bool { return name == "" }
 	t := &Table{head: slices.DeleteFunc(slices.Clone(columns), hidden)}

@@ -31,11 +31,11 @@ func CheckTemplate(text string) error {
 	return err
 }
 
-// outputLimit counts the text from a template's functions, and ends the rendering after too much text.
+// outputLimit counts the text that a template's functions produce, and ends the rendering above a limit.
 type outputLimit struct{ used int }
 
-// countText counts the length of values as text towards the template's size limit. It returns an error when the
-// template has used more than maxFormatted bytes.
+// countText adds the length of values as text to the template's count of produced text. It returns an error
+// when the template has used more than maxFormatted bytes.
 func (b *outputLimit) countText(values ...any) error {
 	for _, v := range values {
 		if b.used <= maxFormatted {
@@ -73,8 +73,8 @@ func (b *outputLimit) functions() template.FuncMap {
 	}
 }
 
-// printf formats values as fmt.Sprintf does and counts the text against the size limit. Each verb charges its text,
-// because a short format can name one value, or a width, many times.
+// printf formats values as fmt.Sprintf does, and counts the resulting text towards the template's limit. Each
+// verb charges its text, because a short format can name one value, or a width, many times.
 func (b *outputLimit) printf(format string, values ...any) (string, error) {
 	for i := range values {
 		values[i] = limitedArgument{values[i], b}
@@ -83,14 +83,14 @@ func (b *outputLimit) printf(format string, values ...any) (string, error) {
 	return text, b.countText(text)
 }
 
-// limitedArgument is an argument of printf in a template with a size limit for its output. It writes nothing when the
-// limit is used up.
+// limitedArgument wraps a value in a template's printf, so that its text counts towards the size limit. It
+// writes nothing when the limit is used up.
 type limitedArgument struct {
 	value any
 	limit *outputLimit
 }
 
-// Format prints the argument as fmt does and counts the text against the size limit.
+// Format prints the wrapped value as fmt does, and counts the text towards the size limit.
 func (o limitedArgument) Format(s fmt.State, verb rune) {
 	if o.limit.used <= maxFormatted {
 		n, _ := fmt.Fprintf(s, fmt.FormatString(s, verb), o.value) // writing to a State returns no error
@@ -98,8 +98,8 @@ func (o limitedArgument) Format(s fmt.State, verb rune) {
 	}
 }
 
-// parseTemplate parses a template, and refuses templates that may never end. Such templates call templates or loop
-// over numbers. Its functions work within the limit.
+// parseTemplate parses a webhook's body template, and refuses loops that may never end. Such templates call
+// templates or loop over numbers. Its functions work within the limit.
 func parseTemplate(text string, b *outputLimit) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, model.Errorf(model.Invalid, "the template has %d bytes, the limit is %d", len(text), maxTemplate)
@@ -167,7 +167,7 @@ func rangesOverField(pipe *parse.PipeNode) bool {
 	return ok
 }
 
-// Render returns a template's output for a notification, within the time limit maxTime.
+// Render returns the output of a webhook's body template for a notification, computed within a time limit.
 func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
 	t, err := parseTemplate(text, new(outputLimit))
 	if err != nil {
@@ -189,7 +189,7 @@ func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
 	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
 }
 
-// boundedBuffer collects the output of a template, with limits on size and time.
+// boundedBuffer collects the output of a webhook's body template, with limits on size and time.
 type boundedBuffer struct {
 	bytes.Buffer
 	ctx   context.Context
@@ -213,7 +213,7 @@ func (b *boundedBuffer) WriteString(s string) (int, error) { return b.Write([]by
 // Mark ends a text that was cut.
 const Mark = "… (cut)"
 
-// Cut shortens a text to at most n bytes, with a mark at the cut.
+// Cut shortens a text to at most n bytes, and adds a remark about the cut.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text

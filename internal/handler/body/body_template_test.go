@@ -8,8 +8,8 @@ import (
 
 const note = `{"kind":"opened","labels":{"env":"prod","team":"ops"},"output":"disk 97% full\nmore","count":3,"summary":"CRITICAL: disk on \"web01\""}`
 
-// TestTemplateIsBounded renders templates with functions, loops and long outputs, and expects an end within the
-// limits. The limits are for time and size.
+// TestTemplateIsBounded renders webhook templates with functions, loops and long outputs, and expects an end
+// within the limits. The limits are for time and size.
 func TestTemplateIsBounded(t *testing.T) {
 	for _, c := range []struct{ template, want, wrong string }{
 		{`{"text":{{ json .summary }}}`, `{"text":"CRITICAL: disk on \"web01\""}`, ""},
@@ -62,7 +62,8 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// TestRenderingEndsInTime renders a template with a loop that writes nothing, and expects an error at the time limit.
+// TestRenderingEndsInTime renders a template with a long loop without output, and expects an error at the time
+// limit.
 func TestRenderingEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -69,7 +69,7 @@ func (f *FS) OnOperation(fn func(Op) error) {
 	f.hook = fn
 }
 
-// Fail makes all operations of one kind return err until the test calls OnOperation.
+// Fail makes all operations of one kind return err, until the test replaces the fault by OnOperation.
 func (f *FS) Fail(kind Kind, err error) {
 	f.OnOperation(func(op Op) error {
 		if op.Kind == kind {
@@ -94,7 +94,8 @@ func (f *FS) Record() {
 	f.traced, f.trace = true, nil
 }
 
-// Trace returns the list of recorded operations as text. Each is recorded before it is done.
+// Trace returns the recorded file-system operations in the order of their start. Each is recorded before it is
+// done.
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +179,7 @@ func (f *FS) MkdirAll(dir string) error { return f.changeDisk(Mkdir, dir, f.inne
 // SyncDir syncs a folder's names to the disk, or returns the error that the test has set.
 func (f *FS) SyncDir(dir string) error { return f.changeDisk(SyncDir, dir, f.inner.SyncDir) }
 
-// changeDisk records and runs an operation on a named file, or returns the error from the test
+// changeDisk records and runs a changing operation on a named file, or returns the error from the test.
 func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) error {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) e
 	return changeDisk(name)
 }
 
-// List returns the names in a folder of the inner file system.
+// List returns the file names in a folder of the wrapped file system.
 func (f *FS) List(dir string) ([]string, error) {
 	if err := f.traceOperation(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
 		return nil, err
@@ -206,10 +207,10 @@ func (f *FS) Free(dir string) (int64, error) {
 	return f.inner.Free(dir)
 }
 
-// Lock locks a file of the inner file system.
+// Lock locks a file of the wrapped file system.
 func (f *FS) Lock(name string) (io.Closer, error) { return f.inner.Lock(name) }
 
-// faultyFile is an open file whose operations may fail.
+// faultyFile is an open file of the test file system, whose operations fail if the test wants failures.
 type faultyFile struct {
 	disk.File
 	fs   *FS

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 )
 
-// Acks is a Waiter that records acknowledgements.
+// Acks is a journal Waiter that records the acknowledgement of each entry for a test.
 type Acks struct {
 	mu   sync.Mutex
 	cond *sync.Cond

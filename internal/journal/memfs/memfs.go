@@ -22,8 +22,8 @@ var _ disk.FS = (*FS)(nil)
 // New returns an empty file system in memory.
 func New() *FS { return &FS{mem: vfs.NewCrashableMem()} }
 
-// Crash returns a copy of the file system in the state after a power failure. The copy has all synced content, and
-// each unsynced block and name with the probability keepPercent. Locks are released.
+// Crash returns a copy of the file system after a simulated power failure, without unsynced data. The copy has
+// all synced content, and each unsynced block and name with the probability keepPercent. Locks are released.
 func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 	return &FS{mem: f.mem.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: keepPercent,
@@ -85,10 +85,11 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return held, nil
 }
 
-// memoryFile adapts a vfs.File to disk.File.
+// memoryFile adapts an in-memory file of the library vfs to the interface disk.File.
 type memoryFile struct{ vfs.File }
 
-// wrapFile returns an opened vfs.File as a disk.File. An error of opening is converted.
+// wrapFile converts an opened file of the library vfs to a disk.File, and converts the error likewise. An error
+// of opening is converted.
 func wrapFile(f vfs.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, asNotExist(err)
@@ -96,7 +97,7 @@ func wrapFile(f vfs.File, err error) (disk.File, error) {
 	return memoryFile{f}, nil
 }
 
-// WriteAt writes a copy of the data, because vfs may change the bytes.
+// WriteAt writes a copy of the data, because the library vfs may change the given bytes.
 func (f memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(slices.Clone(p), offset)
 }
@@ -113,7 +114,7 @@ func (f memoryFile) Size() (int64, error) {
 // Allocate reserves nothing, because the reserve file of 256 MiB would fill the memory.
 func (f memoryFile) Allocate(int64) error { return nil }
 
-// asNotExist converts the error of vfs for a missing file to fs.ErrNotExist.
+// asNotExist converts the error for a missing file of the library vfs to fs.ErrNotExist.
 func asNotExist(err error) error {
 	if oserror.IsNotExist(err) {
 		return &fs.PathError{Op: "memfs", Path: err.Error(), Err: fs.ErrNotExist}

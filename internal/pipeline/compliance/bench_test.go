@@ -25,22 +25,22 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// BenchmarkUnchangedRun measures the time and memory of an unchanged run with 1,100 components. The run passes through
-// the shard, the event view and the compliance view.
+// BenchmarkUnchangedRun measures time and memory for applying a directive's run with the same 1,100 components
+// as before. The run passes through the shard, the event view and the compliance view.
 func BenchmarkUnchangedRun(b *testing.B) {
 	b.Run("unsigned", func(b *testing.B) { benchmarkRun(b, 1100, false, false) })
 	b.Run("signed", func(b *testing.B) { benchmarkRun(b, 1100, true, false) })
 }
 
-// BenchmarkChangedRun measures applying a signed run in which all components have changed. The run has 1,100 or
-// 11 components.
+// BenchmarkChangedRun measures time and memory for applying a directive's signed run in which all components
+// have changed. The run has 1,100 or 11 components.
 func BenchmarkChangedRun(b *testing.B) {
 	for _, components := range []int{1100, 11} {
 		b.Run(fmt.Sprint(components), func(b *testing.B) { benchmarkRun(b, components, true, true) })
 	}
 }
 
-// benchmarkRun measures applying directive runs on 1,000 nodes.
+// benchmarkRun measures how fast the compliance view applies runs of a directive on 1,000 nodes.
 func benchmarkRun(b *testing.B, components int, signed, changed bool) {
 	const nodes, rounds = 1000, 32
 	definition := &model.DirectiveDefinition{
@@ -155,12 +155,13 @@ type simulatedNode struct {
 	ran          [96]byte
 }
 
-// directive returns the unit id of one of the 96 directives of a node.
+// directive returns the definition id of a node's k-th directive, of 96.
 func (f *simulatedFleet) directive(node, k int) model.DefinitionID {
 	return model.DefinitionID(1000 + (node*7+k*11)%325)
 }
 
-// run appends a signed run of a directive to the signals of its node. All its components differ from the run before.
+// run appends a report of one signed directive run to the signals that a node will send. All its components
+// differ from the run before.
 func (f *simulatedFleet) run(node, k int, unixMs uint64, signals []wire.Signal) []wire.Signal {
 	n := &f.nodes[node]
 	n.ran[k]++
@@ -179,14 +180,14 @@ func (f *simulatedFleet) run(node, k int, unixMs uint64, signals []wire.Signal) 
 	return append(signals, wire.Signal{Kind: wire.SignalReport, Definition: f.directive(node, k), AtMs: 10_000_000, Body: wire.AppendReport(nil, &f.report)})
 }
 
-// commit returns the next commit of the journal, without entries, and its time in Unix ms.
+// commit returns the next empty journal commit of the simulated fleet, and its time in Unix ms.
 func (f *simulatedFleet) commit() (*journaltest.Commit, uint64) {
 	f.number++
 	at := 1e18 + int64(f.number)*int64(50*time.Millisecond)
 	return &journaltest.Commit{At: journal.Position{Log: 1, Number: f.number}, Listened: time.Duration(f.number) * 50 * time.Millisecond, Time: at}, uint64(at / int64(time.Millisecond))
 }
 
-// send adds a batch of a node to a commit.
+// send adds the signals of a node to a journal commit, as one batch.
 func (f *simulatedFleet) send(b *testing.B, c *journaltest.Commit, node int, signals []wire.Signal) {
 	id := model.NodeID(node + 1)
 	n := &f.nodes[node]
@@ -197,8 +198,10 @@ func (f *simulatedFleet) send(b *testing.B, c *journaltest.Commit, node int, sig
 	c.AddEntry(journal.Section(id%model.Partitions), append(wire.AppendBatchRecord(nil, id), frame...))
 }
 
-// BenchmarkFleet measures runs of 12,000 nodes with 96 directives each. Each run is of a random directive on a random node, so that its state is in no
-// cache of the processor, and differs from the run before in all components. Shard, event view, compliance view and history are in the figure.
+// BenchmarkFleet measures how fast the server applies directive runs of 12,000 nodes with 96 directives each.
+// Each run is of a random directive on a random node, so that its state is in no cache of the processor, and
+// differs from the run before in all components. Shard, event view, compliance view and history are in the
+// figure.
 func BenchmarkFleet(b *testing.B) {
 	const nodes, commits, perCommit, components = 12000, 100, 200, 11
 	f := &simulatedFleet{components: components, nodes: make([]simulatedNode, nodes), report: wire.Report{Components: components, Codes: policy.NewCodes(components)}}

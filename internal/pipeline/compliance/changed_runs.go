@@ -18,13 +18,14 @@ type RunChange struct {
 // as changed.
 const maxChanges = 1024
 
-// changeList has the directives and nodes with a changed compliance result since the last call of TakeChanges.
+// changeList has the pairs of node and directive whose compliance result changed since the last call of
+// TakeChanges.
 type changeList struct {
 	list     []RunChange
 	overflow bool
 }
 
-// add adds to the list the directive and node whose compliance result has changed.
+// add adds a pair of node and directive to the list, because the compliance result has changed.
 func (c *changeList) add(node model.NodeID, directive model.UnitID) {
 	switch {
 	case c.overflow:
@@ -35,9 +36,9 @@ func (c *changeList) add(node model.NodeID, directive model.UnitID) {
 	}
 }
 
-// TakeChanges returns the directives and nodes whose compliance result changed since the last call of TakeChanges. It
-// leaves out new runs that are equal to those before them and came in time. The caller judges the runs at the time now
-// or before.
+// TakeChanges returns the pairs of node and directive whose compliance result changed since its last call. It
+// leaves out new runs that are equal to those before them and came in time. The caller judges the runs at the
+// time now or before.
 func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 	for i := range v.partitions {
 		p := &v.partitions[i]
@@ -55,10 +56,10 @@ func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 	return list
 }
 
-// mayBeOverdue is a quick test whether a component of the run may be overdue. False means that no component is overdue
-// at the time until (Unix ns). The exact test is slower. It assumes that nobody judged the run later than at that
-// time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a
-// judgement.
+// mayBeOverdue reports quickly, maybe too often true, whether a component of the run is overdue. False means
+// that no component is overdue at the time until (Unix ns). The exact test is slower. It assumes that nobody
+// judged the run later than at that time: the view may lag behind the clock, and the clock may be set back, so
+// that the next run is older than a judgement.
 func (r *Run) mayBeOverdue(d *model.DirectiveDefinition, until int64) bool {
 	return d.Cron != "" || d.OneShot != nil || until-r.Executed > int64(max(d.Interval, d.Heartbeat)+policy.Grace/2)
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/compliancelog"
 )
 
-// prepareHistory prepares a buffer for the compliance history of a partition in the present commit. A replay leaves out
-// those that history has. Where the entries of history do not lead to the runs of the view, because the store is new
-// or older than the snapshot, or has entries of a journal that was replaced since, a checkpoint comes first.
+// prepareHistory determines whether the current commit's changes in a partition still have to enter the
+// compliance history. A replay leaves out those that history has. Where the entries of history do not lead to
+// the runs of the view, because the store is new or older than the snapshot, or has entries of a journal that
+// was replaced since, a checkpoint comes first.
 func (w *complianceApplier) prepareHistory() {
 	p, log := w.p, w.view.history
 	if log == nil {
@@ -34,7 +35,8 @@ func (w *complianceApplier) prepareHistory() {
 	p.logged = p.changed
 }
 
-// recordChange adds a history entry if a run differs from the previous run of its directive. Both are on one node.
+// recordChange adds an entry to the compliance history if a directive's run differs from the previous run. Both
+// are on one node.
 func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) {
 	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.EarlyEndReason() == "") == (after.EarlyEndReason() == "") && bytes.Equal(before.Codes, after.Codes) {
 		return
@@ -42,7 +44,7 @@ func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) 
 	w.addEntry(compliancelog.Change{Before: before.historyState(node), After: after.historyState(node)})
 }
 
-// recordSignedRun adds a history entry for one signed run of a node's chain.
+// recordSignedRun adds a history entry for one signed run of a node, whose runs form a hash chain.
 func (w *complianceApplier) recordSignedRun(node model.NodeID, before, after *Run, signedMs int64) {
 	c := compliancelog.Change{Before: before.historyState(node), After: after.historyState(node), Linked: true, SignedMs: signedMs}
 	if difference := signedMs - c.After.Executed; max(difference, -difference) <= maxTimeDifference.Milliseconds() {
@@ -51,7 +53,8 @@ func (w *complianceApplier) recordSignedRun(node model.NodeID, before, after *Ru
 	w.addEntry(c)
 }
 
-// addEntry adds one entry to the history of compliance.
+// addEntry adds one entry to the compliance history, unless the history already has the current commit's
+// entries.
 func (w *complianceApplier) addEntry(c compliancelog.Change) {
 	w.p.changed = w.Position
 	if w.view.history == nil || w.logged {
@@ -61,8 +64,8 @@ func (w *complianceApplier) addEntry(c compliancelog.Change) {
 	w.changes = append(w.changes, c)
 }
 
-// storeHistory passes a partition's new compliance history to the history store after each commit. The store thus
-// never has only a part of the commit.
+// storeHistory passes a partition's new compliance history entries of one commit to the history store, all
+// together. The store thus never has only a part of the commit.
 func (w *complianceApplier) storeHistory() {
 	if len(w.changes) > 0 {
 		w.view.history.Append(w.p.ID, w.Position, w.changes)
@@ -71,7 +74,7 @@ func (w *complianceApplier) storeHistory() {
 	}
 }
 
-// historyState converts a run to a directive's state in the history.
+// historyState converts a directive's run to the form that the compliance history stores.
 func (r *Run) historyState(node model.NodeID) compliancelog.State {
 	return compliancelog.State{
 		Node: node, Unit: r.Unit, Definition: r.Definition, Executed: r.Executed / int64(time.Millisecond), Changed: r.Changed / int64(time.Millisecond),
@@ -79,8 +82,8 @@ func (r *Run) historyState(node model.NodeID) compliancelog.State {
 	}
 }
 
-// nodeFilter returns the filter for the history of a node, or of all nodes for the id zero. ok is false if the view
-// does not know the node.
+// nodeFilter returns a filter that selects one node's compliance history or, for node id zero, the whole
+// history. ok is false if the view does not know the node.
 func (v *View) nodeFilter(node model.NodeID) (of compliancelog.Selection, ok bool) {
 	if node == 0 {
 		return of, true
@@ -92,8 +95,8 @@ func (v *View) nodeFilter(node model.NodeID) (of compliancelog.Selection, ok boo
 	return compliancelog.Selection{Node: node, Partition: p.ID}, true
 }
 
-// RunsAt returns from history the last run of each directive on a node before a given time. Node zero means all
-// nodes. The list ascends by node and directive.
+// RunsAt returns from the compliance history each directive's last run on a node before a given time. Node zero
+// means all nodes. The list ascends by node and directive.
 func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	of, ok := v.nodeFilter(node)
 	if !ok {
@@ -102,8 +105,8 @@ func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]c
 	return v.history.StatesAt(ctx, of, at)
 }
 
-// Changes calls visit for each changed run in the history of a node, up to a time. Node zero means all nodes.
-// The changes begin at a checkpoint before since.
+// Changes calls visit for each changed directive run in a node's compliance history, up to a time. Node zero
+// means all nodes. The changes begin at a checkpoint before since.
 func (v *View) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	of, ok := v.nodeFilter(node)
 	if !ok {
@@ -121,12 +124,12 @@ func (v *View) Entries(ctx context.Context, node model.NodeID, since, until time
 	return v.history.Entries(ctx, of, since, until, visit)
 }
 
-// Certificate returns a certificate (DER) whose key signed runs, or nil for an unknown certificate.
+// Certificate returns the agent certificate (DER) with a given hash, to verify signed runs, or nil if unknown.
 func (v *View) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
 	return v.history.Certificate(ctx, sum)
 }
 
-// FlushHistory writes the compliance history of a partition to the store, up to a position of the journal.
+// FlushHistory writes a partition's compliance history to disk, up to a journal position.
 func (v *View) FlushHistory(ctx context.Context, partition model.Partition, at journal.Position) error {
 	if err := v.shard.WaitApplied(ctx, at); err != nil {
 		return err
@@ -134,7 +137,7 @@ func (v *View) FlushHistory(ctx context.Context, partition model.Partition, at j
 	return v.history.Flush(ctx, partition)
 }
 
-// OldestEntryTime returns the time of the oldest history entry, or zero for an empty history.
+// OldestEntryTime returns the time of the oldest compliance history entry, or zero for an empty history.
 func (v *View) OldestEntryTime(ctx context.Context) (time.Time, error) {
 	return v.history.OldestEntry(ctx)
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// historyServer is a test view that writes its compliance history to a file. The test simulates crashes of the server.
+// historyServer simulates a server with a compliance history file, which tests crash and reopen. The test
+// simulates crashes of the server.
 type historyServer struct {
 	*testView
 	path     string
@@ -27,7 +28,7 @@ type historyServer struct {
 	at       journal.Position
 }
 
-// open opens the history and restores a view from the last snapshot and the journal.
+// open opens the compliance history and restores the test view from the last snapshot and the journal.
 func (s *historyServer) open(t *testing.T, commits []journal.Commit) {
 	t.Helper()
 	s.store = testenv.Value(compliancelog.Open(t.Context(), s.path, compliancelog.Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}))(t)
@@ -46,7 +47,7 @@ func (s *historyServer) open(t *testing.T, commits []journal.Commit) {
 	s.testView = v
 }
 
-// historyText returns the runs of node 7 at a past time, as history recorded the runs.
+// historyText formats the directive runs of node 7 at a past time, as read from the compliance history.
 func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	t.Helper()
 	states, err := s.RunsAt(t.Context(), 7, at)
@@ -57,8 +58,9 @@ func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	return text
 }
 
-// TestHistoryHasRunsOfEachCommit makes random runs and crashes, and expects the history to contain the runs of
-// each commit. After a crash the lost entries are replayed. Half way the history is lost, and begins again.
+// TestHistoryHasRunsOfEachCommit applies random runs and crashes, and expects the compliance history to show
+// the runs after each commit. After a crash the lost entries are replayed. Half way the history is lost, and
+// begins again.
 func TestHistoryHasRunsOfEachCommit(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s := &historyServer{path: filepath.Join(t.TempDir(), "compliance.db")}

@@ -23,7 +23,7 @@ type View struct {
 	partitions [model.Partitions]partition
 }
 
-// partition has the runs of the nodes in one partition, guarded by the mutex of the shard's partition.
+// partition has the runs of one partition (group of nodes), guarded by the mutex of the shard's partition.
 type partition struct {
 	*shard.Partition
 	nodes   [][]Run          // by the shard's index of the node; ascending by unit
@@ -54,8 +54,8 @@ type runTexts struct {
 	ended      string
 }
 
-// Exceptions returns the messages about single components, in the order of the components. Unexpected
-// components have the positions after the last expected one. Nobody may change the result.
+// Exceptions returns the messages that the run has about single components, in the order of the components.
+// Unexpected components have the positions after the last expected one. Nobody may change the result.
 func (r *Run) Exceptions() []wire.ReportException {
 	if r.notes == nil {
 		return nil
@@ -71,16 +71,16 @@ func (r *Run) EarlyEndReason() string {
 	return r.notes.ended
 }
 
-// SetTexts sets the messages about single components and the reason for an early end of the run. The run keeps
-// exceptions, so the caller may not change them any more. ended is the reason why the run ended before its last
-// component, or empty.
+// SetTexts sets the run's messages about single components, and the reason if the run ended early. The run
+// keeps exceptions, so the caller may not change them any more. ended is the reason why the run ended before
+// its last component, or empty.
 func (r *Run) SetTexts(exceptions []wire.ReportException, ended string) {
 	if r.notes = nil; len(exceptions) > 0 || ended != "" {
 		r.notes = &runTexts{exceptions, ended}
 	}
 }
 
-// Message returns the message of the run for one component, or an empty text.
+// Message returns the run's message about the component at a position, or an empty text.
 func (r *Run) Message(position int) string {
 	i, ok := slices.BinarySearchFunc(r.Exceptions(), uint32(position), func(e wire.ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	if !ok {
@@ -89,7 +89,7 @@ func (r *Run) Message(position int) string {
 	return r.notes.exceptions[i].Message
 }
 
-// New returns an empty compliance view that receives journal entries from a shard. The shard needs the event
+// New returns an empty compliance view to which a shard passes journal entries. The shard needs the event
 // reducer, too, which reads each report first. Runs that differ from the ones before them become entries of
 // history; nil: they do not.
 func New(s *shard.Shard, history *compliancelog.Store) *View {
@@ -98,8 +98,8 @@ func New(s *shard.Shard, history *compliancelog.Store) *View {
 	return v
 }
 
-// Runs returns copies of the last runs of a node, ascending by directive. Their codes and exceptions are shared: nobody may
-// change them.
+// Runs returns copies of each directive's last run on a node, ascending by directive id. Their codes and
+// exceptions are shared: nobody may change them.
 func (v *View) Runs(node model.NodeID) []Run {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -135,7 +135,7 @@ func (v *View) LastRun(node model.NodeID, directive model.UnitID) (run Run, ok b
 	return run, ok
 }
 
-// Definitions returns the ids of the compiled directives that runs in memory or history refer to.
+// Definitions returns the ids of compiled directives that runs in memory or in compliance history refer to.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
 	if v.history != nil {
@@ -154,7 +154,8 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 	return named
 }
 
-// reducer applies journal entries to a View. It implements shard.Reducer.
+// reducer applies journal entries to a compliance View, as the interface shard.Reducer demands. It implements
+// shard.Reducer.
 type reducer struct{ *View }
 
 // SectionVersion is the version of the compliance view's section in snapshots.
@@ -180,7 +181,7 @@ func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 	v.partitions[p.ID] = of
 }
 
-// AddNode reserves memory for the runs of a new node. It implements shard.Reducer.
+// AddNode adds an empty list of runs for a new node of the partition. It implements shard.Reducer.
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes, of.chains = append(of.nodes, nil), append(of.chains, nil)
@@ -198,13 +199,14 @@ func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 // shard.Reducer.
 func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
 
-// Encode appends the runs of a partition to a snapshot. It implements shard.Reducer.
+// Encode appends the runs of all nodes of a partition to a snapshot. It implements shard.Reducer.
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
 
-// Decode reads the runs of a partition from a snapshot. It implements shard.Reducer.
+// Decode reads the runs of all nodes of a partition from a snapshot. It implements shard.Reducer.
 func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
 
-// NewApplier returns a new applier of journal entries for one worker goroutine. It implements shard.Reducer.
+// NewApplier returns a complianceApplier, with which one worker goroutine applies journal entries to the view.
+// It implements shard.Reducer.
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	return &complianceApplier{Worker: w, view: v.View}
 }
@@ -220,7 +222,8 @@ type complianceApplier struct {
 	changes []compliancelog.Change
 }
 
-// EnterPartition selects the partition to which the next journal entries belong. It implements shard.Applier.
+// EnterPartition tells the applier to which partition (group of nodes) the next journal entries belong. It
+// implements shard.Applier.
 func (w *complianceApplier) EnterPartition(p *shard.Partition) {
 	w.storeHistory()
 	w.p = &w.view.partitions[p.ID]
@@ -276,8 +279,8 @@ func (w *complianceApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Si
 	return shard.Applied
 }
 
-// cloneExceptions returns deep copies of a report's messages about single components, because the report's memory is
-// reused.
+// cloneExceptions returns deep copies of a report's messages about components, because a later report reuses
+// the report's memory.
 func cloneExceptions(list []wire.ReportException) []wire.ReportException {
 	out := slices.Clone(list)
 	for i := range out {
@@ -286,8 +289,8 @@ func cloneExceptions(list []wire.ReportException) []wire.ReportException {
 	return out
 }
 
-// FindRun finds the run of a directive in a sorted list of runs, and returns its index. For a missing run it returns
-// the index where to insert the run. The list ascends by directive. It is a loop of its own, because
+// FindRun returns the index at which a run of a directive is, or belongs, in a sorted list. For a missing run
+// it returns the index where to insert the run. The list ascends by directive. It is a loop of its own, because
 // slices.BinarySearchFunc copies a run per step.
 func FindRun(runs []Run, unit model.UnitID) (int, bool) {
 	low, high := 0, len(runs)
@@ -308,7 +311,8 @@ func (*complianceApplier) ApplyRecord(*wire.Record) {}
 // shard.Applier.
 func (*complianceApplier) ApplyLoss(uint32, *wire.Gap) {}
 
-// RemoveStates deletes the runs of one or all directives on one or all nodes. It implements shard.Applier.
+// RemoveStates deletes the runs of one directive, or of all, on one node, or on all nodes. It implements
+// shard.Applier.
 func (w *complianceApplier) RemoveStates(id model.NodeID, n uint32, m *wire.ForgetRecord) {
 	for _, n := range w.p.AffectedNodes(id, n) {
 		runs := w.p.nodes[n]
@@ -333,8 +337,8 @@ func (*complianceApplier) DeadlinePeriod(uint32) int64 { return 0 }
 // Expire does nothing, because the compliance view has no time-outs. It implements shard.Applier.
 func (*complianceApplier) Expire([]uint32) {}
 
-// EndCommit passes a commit's history entries to the history writer. It waits while the writer is too far behind. It
-// implements shard.Applier.
+// EndCommit passes a commit's compliance history entries to the history writer, and waits for a slow writer. It
+// waits while the writer is too far behind. It implements shard.Applier.
 func (w *complianceApplier) EndCommit() {
 	w.storeHistory()
 	if w.view.history != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Chain is the newest entry of a node's chain of signed runs, as stored on the server.
+// Chain is the last link of a node's hash chain of signed compliance runs, stored on the server.
 type Chain struct {
 	policy.ChainEnd
 	Stream      wire.StreamID // of the last run
@@ -30,7 +30,7 @@ type Chain struct {
 // keyBytes is the size of a public key on P-256 in its uncompressed form.
 const keyBytes = 65
 
-// publicKey returns the key that verifies the signatures of the chain, or nil if none is known.
+// publicKey returns the agent's public key that verifies the chain's signatures, or nil if none is known.
 func (c *Chain) publicKey() *ecdsa.PublicKey {
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), c.key[:])
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Chain) publicKey() *ecdsa.PublicKey {
 	return key
 }
 
-// setCertificate stores the public key of the agent's certificate, to verify signatures of the chain. A certificate
-// with another kind of key is ignored, so that the signatures of its runs are wrong.
+// setCertificate stores the public key of the agent's certificate, to verify the signatures of the node's runs.
+// A certificate with another kind of key is ignored, so that the signatures of its runs are wrong.
 func (c *Chain) setCertificate(der []byte) {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -55,7 +55,8 @@ func (c *Chain) setCertificate(der []byte) {
 	}
 }
 
-// Chain returns the newest entry of a node's chain of signed runs. Its Number is zero if none came.
+// Chain returns the last link of a node's hash chain of signed compliance runs. Its Number is zero if none
+// came.
 func (v *View) Chain(node model.NodeID) (c Chain) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -70,9 +71,9 @@ func (v *View) Chain(node model.NodeID) (c Chain) {
 	return c
 }
 
-// checkContinuation checks whether a signed run continues its node's chain of runs, and returns the reason if
-// not. late says that it is a run of before the chain's end, which adds nothing: it waited in the backlog, or
-// somebody sent it again.
+// checkContinuation checks whether a signed run continues the node's hash chain, and returns how the chain
+// breaks otherwise. late says that it is a run of before the chain's end, which adds nothing: it waited in the
+// backlog, or somebody sent it again.
 func (c *Chain) checkContinuation(r *wire.SignedRun, stream wire.StreamID) (broken policy.ChainBreak, late bool) {
 	switch {
 	case c.Number == 0:
@@ -102,8 +103,9 @@ const maxUnixMs = 1 << 48
 // history uses the signed time.
 const maxTimeDifference = 5 * time.Second
 
-// extendChain adds a signed run to the chain of its node. It keeps the signature before the run where a day ends or the chain breaks. linked says that
-// the run has a link, so that history needs an entry of it.
+// extendChain adds a signed run to its node's hash chain of signed runs. It keeps the signature before the run
+// where a day ends or the chain breaks. linked says that the run has a link, so that history needs an entry of
+// it.
 func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy.LinkedRun, stream wire.StreamID) (linked bool) {
 	c := w.p.chains[n]
 	if c == nil {
@@ -146,8 +148,8 @@ func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy
 	return !s.Equal
 }
 
-// storeSignature verifies the newest signature of a node's chain of runs and stores the signature in history. It
-// returns false if the signature is wrong, and true if the chain is new.
+// storeSignature verifies the newest signature over a node's signed runs, and stores a valid signature in
+// history. It returns false if the signature is wrong, and true if the chain is new.
 func (w *complianceApplier) storeSignature(node model.NodeID, c *Chain) bool {
 	if c.Number == 0 {
 		return true
@@ -172,8 +174,8 @@ func (w *complianceApplier) storeSignature(node model.NodeID, c *Chain) bool {
 	return true
 }
 
-// chainSignatures returns the newest signature of each node's chain of runs, for a checkpoint of history. The checkpoint is
-// at a time in Unix ms.
+// chainSignatures returns the last link of each node's hash chain of runs, for a compliance history checkpoint.
+// The checkpoint is at a time in Unix ms.
 func (p *partition) chainSignatures(at int64) (seals []compliancelog.ChainEntry) {
 	for _, n := range p.SortedNodes() {
 		if c := p.chains[n]; c != nil && c.Number > 0 {
@@ -183,7 +185,8 @@ func (p *partition) chainSignatures(at int64) (seals []compliancelog.ChainEntry)
 	return seals
 }
 
-// append appends the encoded chain of a node's signed runs to a snapshot. A nil chain means that the node has none.
+// append encodes the state of a node's hash chain of signed runs for a snapshot. A nil chain means that the
+// node has none.
 func (c *Chain) append(b []byte) []byte {
 	if c == nil {
 		return binary.AppendUvarint(b, 0)
@@ -196,7 +199,7 @@ func (c *Chain) append(b []byte) []byte {
 	return append(b, c.key[:]...)
 }
 
-// decodeChain reads the chain of a node from a snapshot, or returns nil if the node has none.
+// decodeChain reads the state of a node's hash chain of signed runs from a snapshot, or returns nil.
 func decodeChain(d *shard.Decoder) *Chain {
 	c := &Chain{}
 	if c.Number = d.Uint(); c.Number == 0 {

@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chainAgent signs runs as an agent does.
+// chainAgent simulates an agent that signs compliance runs and links each to the run before.
 type chainAgent struct {
 	key    *ecdsa.PrivateKey
 	end    policy.ChainEnd
@@ -50,7 +50,7 @@ func (a *chainAgent) changeKey(t testing.TB) {
 	a.der = testenv.Value(x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key))(t)
 }
 
-// sign adds a run to the agent's chain and signs the run.
+// sign adds a report to the simulated agent's hash chain of runs, and signs the run.
 func (a *chainAgent) sign(t testing.TB, definition model.DefinitionID, unixMs uint64, r *wire.Report) {
 	t.Helper()
 	run := policy.LinkedRun{Enforced: r.Enforced, Ended: r.Ended != "", Components: int(r.Components), Codes: r.Codes}
@@ -66,7 +66,8 @@ func (a *chainAgent) sign(t testing.TB, definition model.DefinitionID, unixMs ui
 	r.Signed = wire.AppendSignedRun(nil, s)
 }
 
-// chainServer is a test server with a compliance view and a history. The agent of node 7 reports to the server.
+// chainServer is a test server with a compliance history, to which a simulated agent sends signed runs. The
+// agent of node 7 reports to the server.
 type chainServer struct {
 	historyServer
 	agent *chainAgent
@@ -85,7 +86,7 @@ func newChainServer(t *testing.T) *chainServer {
 // nowMs returns the time of the test's next commit in milliseconds since 1970.
 func (s *chainServer) nowMs() uint64 { return 1e12 + (s.number+1)*uint64(time.Minute/time.Millisecond) }
 
-// nextSignedRun makes a signed run that arrives in the next commit.
+// nextSignedRun applies a new run that the simulated agent of node 7 has signed, as the next commit.
 func (s *chainServer) nextSignedRun(t *testing.T, statuses ...policy.Status) {
 	t.Helper()
 	r := report(statuses...)
@@ -96,7 +97,7 @@ func (s *chainServer) nextSignedRun(t *testing.T, statuses ...policy.Status) {
 // advanceDay moves the clock of the test one day ahead.
 func (s *chainServer) advanceDay() { s.number += 24 * 60 }
 
-// entries returns the history entries as text, and expects a right signature after each group of entries.
+// entries returns the compliance history of node 7 as text, and fails the test on a wrong signature.
 func (s *chainServer) entries(t *testing.T) string {
 	t.Helper()
 	var lines []string
@@ -131,8 +132,8 @@ var (
 	bad  = []policy.Status{policy.NonCompliant, policy.Compliant, policy.Compliant}
 )
 
-// TestChainBreaksAreRecorded breaks the chain of signed runs in many ways, and expects each reason in the
-// compliance history. History also keeps the right signatures.
+// TestChainBreaksAreRecorded breaks the hash chain of signed runs in many ways, and expects each reason in the
+// history. History also keeps the right signatures.
 func TestChainBreaksAreRecorded(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(t *testing.T, s *chainServer)
@@ -258,8 +259,8 @@ func TestChainBreaksAreRecorded(t *testing.T) {
 	}
 }
 
-// TestRestoredServerRestartsChains restores a server from a day-old backup, and expects each node's chain of
-// runs to start again. The agent goes on signing. The new chain records the reason.
+// TestRestoredServerRestartsChains restores a server from a day-old backup, and expects each node's hash chain
+// to start again. The agent goes on signing. The new chain records the reason.
 func TestRestoredServerRestartsChains(t *testing.T) {
 	s := newChainServer(t)
 	s.nextSignedRun(t, good...)
@@ -290,7 +291,8 @@ func TestRestoredServerRestartsChains(t *testing.T) {
 	testenv.NoError(t, s.store.Close())
 }
 
-// TestChainsAreInSnapshots saves and restores chains of signed runs, and expects the same bytes in the next snapshot.
+// TestChainsAreInSnapshots saves and restores hash chains of signed runs, and expects the same bytes in the
+// next snapshot.
 func TestChainsAreInSnapshots(t *testing.T) {
 	s := newChainServer(t)
 	s.nextSignedRun(t, good...)
@@ -318,7 +320,8 @@ func TestChainMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/chain-v1.hex", hex.Dump(goldenChain().append(nil)), "a new SectionVersion")
 }
 
-// FuzzDecodeChain decodes random bytes as a chain, and expects an error or the same chain after encoding.
+// FuzzDecodeChain decodes random bytes as a stored hash chain, and expects an error or an unchanged
+// re-encoding.
 func FuzzDecodeChain(f *testing.F) {
 	f.Add(goldenChain().append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {

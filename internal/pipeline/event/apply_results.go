@@ -63,15 +63,16 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// syncKeepalive copies the status of a keepalive event to the record of the node. It runs after a result (not a
-// heartbeat) changed the event.
+// syncKeepalive sets a node's keepalive to received or missed, after a result changed the node's keepalive
+// event. It runs after a result (not a heartbeat) changed the event.
 func (p *eventPartition) syncKeepalive(n uint32, s *stateSlot) {
 	if s.check == model.KeepaliveCheck {
 		p.OverrideKeepalive(n, s.status != model.OK)
 	}
 }
 
-// setRunner stores which node ran the check of an event about another node. Zero means the event's own node.
+// setRunner stores the node that ran the check, for an event about another (proxy) node. Zero means the event's
+// own node.
 func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 	switch {
 	case by != 0:
@@ -175,8 +176,8 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckDe
 	return p.addState(n, c.Unit, "")
 }
 
-// emitLateResult reports a late result to history, although a newer result has already set the event. The late result
-// goes into the history only.
+// emitLateResult reports a late result for the event's history only, because a newer result already set the
+// event. The late result goes into the history only.
 func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckDefinition, r *wire.Result, executed int64) {
 	if t := w.emitTransition(p, LateResult, s); t != nil {
 		t.Definition, t.Status, t.Previous = c.ID, r.Status, s.status
@@ -187,7 +188,7 @@ func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// ApplyLoss adds the number of results that an agent lost to the events of the checks.
+// ApplyLoss adds the number of results lost by an agent to the counters of the affected events.
 func (w *eventApplier) ApplyLoss(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {
@@ -241,8 +242,8 @@ func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s 
 	return &w.transitions[len(w.transitions)-1]
 }
 
-// Admit checks a new result against the limits of events, and reserves capacity for a new event. If a limit is
-// reached, it returns an error code and the reason. An empty code admits the state. Sources ask before they
+// Admit enforces the limits on the number of events, and reserves capacity for a result's new event. If a limit
+// is reached, it returns an error code and the reason. An empty code admits the state. Sources ask before they
 // append to the journal, and give the reason to the agent. The view applies every result in the journal,
 // whatever the limits are by now: it is a function of the journal alone.
 //
@@ -298,7 +299,7 @@ func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	}
 }
 
-// releaseReservations frees the capacity reserved for new events of a node at the end of its session.
+// releaseReservations frees the capacity still reserved for new events of a node, when the node's session ends.
 func (p *eventPartition) releaseReservations(n uint32) {
 	if list := p.reserved[n]; len(list) > 0 {
 		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))

@@ -58,20 +58,21 @@ func newFleet(nodes int) *benchFleet {
 	return f
 }
 
-// viewOptions returns options of a View that has the fleet's checks and discards all transitions
+// viewOptions returns options of a View with the fleet's checks, which discards all event changes
+// (transitions).
 func (f *benchFleet) viewOptions() viewOptions {
 	return viewOptions{Definitions: func(id model.DefinitionID) *model.CheckDefinition { return f.definitions[id] }, Emit: func([]Transition) {}}
 }
 
-// nextCommit returns an empty commit for the benchmark to fill. Its listening time (time able to receive results) is 5
-// ms after the last commit.
+// nextCommit returns an empty journal commit for the benchmark to fill. Its listening time (time able to
+// receive results) is 5 ms after the last commit.
 func (f *benchFleet) nextCommit() *testCommit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond
 	return newCommit(f.number, at, 0)
 }
 
-// beginSessions returns a commit that begins a session of every node.
+// beginSessions returns a journal commit with the start of a session of every node.
 func (f *benchFleet) beginSessions() *testCommit {
 	c := f.nextCommit()
 	for n := 1; n <= f.nodes; n++ {
@@ -178,7 +179,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkTick measures applying a commit without entries. Such a commit advances the time of every partition.
+// BenchmarkTick measures the time to apply a journal commit without entries. Such a commit advances the time of
+// every partition.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
 	v := newView(f.viewOptions())

@@ -13,5 +13,5 @@
 // without a lock.
 //
 // Start reading at event_reducer.go (the view on its shard), then apply_results.go (one result, top to
-// bottom), event_status.go (the next status), keepalive_ttl.go (keepalives and TTLs) and event_list.go (queries).
+// bottom), status_transitions.go (the next status), keepalive_ttl.go (keepalives and TTLs) and list_events.go (queries).
 package event

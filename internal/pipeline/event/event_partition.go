@@ -38,7 +38,8 @@ type eventPartition struct {
 	counts     map[model.NamespaceID]*Counts // of namespaces that have states
 }
 
-// resetPartition empties the partition before a snapshot is restored.
+// resetPartition removes all event states from the partition (a share of the nodes), before a snapshot is
+// restored.
 func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines *expect.Engine) {
 	*p = eventPartition{
 		Partition: of, view: v, deadlines: deadlines,
@@ -191,8 +192,8 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 // same index.
 type nodeStates struct{ states []nodeState }
 
-// nodeState is one event in the list of a node, with the event's slot in memory. It has the check, and the slot where
-// the event state is stored.
+// nodeState is one event in a node's list of events, with the index of the event's memory slot. It has the
+// check, and the slot where the event state is stored.
 type nodeState struct {
 	check model.CheckID
 	slot  uint32
@@ -251,8 +252,8 @@ func (p *eventPartition) instance(s *stateSlot) string {
 	return p.instances.names[s.durationMs-1]
 }
 
-// duration returns the duration of the last run in milliseconds. It is zero for a trigger, because a trigger has no
-// runs.
+// duration returns how long the last run of the event's check took, in milliseconds. It is zero for a trigger,
+// because a trigger has no runs.
 func (s *stateSlot) duration() uint32 {
 	if s.flags&flagTrigger != 0 {
 		return 0
@@ -268,7 +269,7 @@ type instanceNames struct {
 	free   []uint32
 }
 
-// intern stores the name of a trigger if new, adds one to its users, and returns its number
+// intern returns the number of a trigger's name, and counts one more event that uses the name.
 func (x *instanceNames) intern(name string) uint32 {
 	number, ok := x.byName[name]
 	switch {
@@ -289,7 +290,7 @@ func (x *instanceNames) intern(name string) uint32 {
 	return number
 }
 
-// release subtracts one from the users of a trigger's name, and frees an unused name
+// release counts one event less that uses a trigger's name, and frees a name without events.
 func (x *instanceNames) release(number uint32) {
 	if x.users[number-1]--; x.users[number-1] == 0 {
 		delete(x.byName, x.names[number-1])

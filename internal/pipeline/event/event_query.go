@@ -228,7 +228,8 @@ func (v *View) compileQuery(q Query) (compiledQuery, error) {
 	return c, nil
 }
 
-// sortedCopy returns a list in ascending order without duplicates. It copies the list only where the list must change.
+// sortedCopy returns a copy of a list, in ascending order and without duplicates. It copies the list only where
+// the list must change.
 func sortedCopy[T cmp.Ordered](list []T) []T {
 	if len(list) == 0 {
 		return list
@@ -284,7 +285,8 @@ func encodePageToken(at listPosition, log uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parsePageToken decodes a page token, and refuses an old one. Old is from before a restore or repair of the journal.
+// parsePageToken decodes a page token, and refuses a token from before a restore or repair of the journal. Old
+// is from before a restore or repair of the journal.
 func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < tokenBytes || len(b) > tokenBytes+model.MaxName || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
@@ -327,7 +329,8 @@ type ResultState struct {
 	Acked       bool
 }
 
-// StateAfterResult returns the state of an event after a given result, or false after a newer result. It allocates nothing.
+// StateAfterResult returns an event's state right after a given result, or false if a newer result followed. It
+// allocates nothing.
 func (v *View) StateAfterResult(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at ResultState, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {

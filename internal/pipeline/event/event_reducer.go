@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options has the settings of a View. Zero fields get the defaults named beside them.
+// Options has the settings of a View (the state of all events). Zero fields get the defaults named beside them.
 type Options struct {
 	// Emit gets the transitions of one commit that belong to one worker, in order per
 	// partition, before Applied moves past the commit. The slice is reused after
@@ -75,7 +75,8 @@ func (eventReducer) Claims() shard.Claims {
 	}
 }
 
-// Reset removes all event states of a partition from memory. A snapshot of the partition is restored next.
+// Reset removes all event states of one partition (a share of the nodes) from memory. A snapshot of the
+// partition is restored next.
 func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	if v.partitions[p.ID] == nil {
 		v.partitions[p.ID] = new(eventPartition)
@@ -83,13 +84,13 @@ func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID].resetPartition(v.View, p, deadlines)
 }
 
-// AddNode reserves memory in the partition for the event states of a new node.
+// AddNode allocates the memory slots for a new node's events in its partition (a share of all nodes).
 func (v eventReducer) AddNode(p *shard.Partition, n uint32) { v.partitions[p.ID].addNode(n) }
 
 // RemoveNode removes all event states of a node from the partition.
 func (v eventReducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
 
-// MoveNode moves the counts of a node's event states to another namespace
+// MoveNode subtracts a node's event states from the counts of the old namespace, and adds to the new.
 func (v eventReducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	v.partitions[p.ID].moveNode(n, from)
 }
@@ -135,7 +136,7 @@ func newEventApplier(v *View, w *shard.Worker) *eventApplier {
 	return &eventApplier{Worker: w, view: v}
 }
 
-// EnterPartition selects the partition to which the next entries of the commit belong.
+// EnterPartition tells the applier to which partition (share of the nodes) the next entries of a commit belong.
 func (w *eventApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.transitionIndex, w.observationIndex = w.view.partitions[p.ID], 0, 0
 	order, same := w.Position.Compare(w.view.opts.EmitAfter)
@@ -172,8 +173,8 @@ func (w *eventApplier) EndCommit() {
 	}
 }
 
-// checkOfDefinition returns the compiled check with an id, or nil. It is nil if the id is unknown or belongs to
-// another kind of definition.
+// checkOfDefinition returns the compiled check with a given id, or nil if the id means no check. It is nil if
+// the id is unknown or belongs to another kind of definition.
 func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return w.Definition(id).AsCheck()
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestMain runs the tests with 400 random cases each, or fewer under -short.
+// TestMain runs all tests of the package, with 400 random cases per randomized test, or fewer under -short.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); !testing.Short() && checks.Value.String() == checks.DefValue {
@@ -46,7 +46,7 @@ var plainCheckDefinitions = func() func(model.DefinitionID) *model.CheckDefiniti
 	}
 }()
 
-// newResultCommit returns a journal commit with one result.
+// newResultCommit returns a journal commit with one check result.
 func newResultCommit(
 	t testing.TB, number uint64, node model.NodeID, definition model.DefinitionID, status model.Status, output string,
 ) *testCommit {

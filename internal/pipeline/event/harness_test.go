@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testCommit is a journal.Commit in memory.
+// testCommit is an implementation of journal.Commit in memory, for tests.
 type testCommit struct{ journaltest.Commit }
 
 // addRecord adds a record to one section (the entries of one partition) of the commit
@@ -35,8 +35,8 @@ func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 }
 
-// testSection returns the number of the journal section that has the entries of a test node. It is the node's number
-// modulo the number of partitions.
+// testSection returns the number of the journal section (partition) that has the entries of a test node. It is
+// the node's number modulo the number of partitions.
 func testSection(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
 
 const (
@@ -44,8 +44,9 @@ const (
 	testLog = 7
 )
 
-// newCommit returns an empty journal commit with a number and a listening time. Listening time is the total time in
-// which the server could receive results. down is how long the server was stopped before.
+// newCommit returns an empty journal commit with a number and the time for which the server has listened.
+// Listening time is the total time in which the server could receive results. down is how long the server was
+// stopped before.
 func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),

@@ -64,8 +64,8 @@ func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []by
 	return w.text
 }
 
-// endHeartbeatWait lets expired TTLs take effect after the heartbeat of the node has arrived. They expire at
-// the end of the commit, unless the commit has results of their checks.
+// endHeartbeatWait lets expired TTLs of a node's events take effect, after the awaited heartbeat of the node.
+// They expire at the end of the commit, unless the commit has results of their checks.
 func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
@@ -75,8 +75,8 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	}
 }
 
-// endBacklogWait lets expired TTLs take effect after the node has sent its stored results. They expire at the
-// end of the commit.
+// endBacklogWait lets expired TTLs of a node's events take effect, after the node sent its stored results. They
+// expire at the end of the commit.
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
@@ -249,7 +249,7 @@ func (w *eventApplier) emitRegistration(t Transition) {
 	}
 }
 
-// stateKey identifies an event state by node and check. Node zero means all nodes.
+// stateKey identifies an event state by its node and its check. Node zero means all nodes.
 type stateKey struct {
 	node  model.NodeID
 	check model.CheckID

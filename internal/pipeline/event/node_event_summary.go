@@ -32,10 +32,10 @@ func (s *Summary) CountedStates() uint64 {
 // NotOK returns the number of events with a status other than OK.
 func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
 
-// RemainingNameProtection returns how long no other machine may take the name of a silent node. The absence
-// counts from the last of: the start of the server, the write of the node's row (a machine that just joined
-// connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has at
-// least a second left, unless it stopped on purpose or never connected.
+// RemainingNameProtection returns for how much longer no other machine may take the name of a silent node. The
+// absence counts from the last of: the start of the server, the write of the node's row (a machine that just
+// joined connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet
+// has at least a second left, unless it stopped on purpose or never connected.
 func (s *Summary) RemainingNameProtection(need time.Duration, started, written, now time.Time) time.Duration {
 	since := started
 	for _, at := range []time.Time{written, time.Unix(0, s.LastHeartbeat)} {

@@ -117,8 +117,8 @@ type replayedView struct {
 	emitted map[model.Partition][]Transition
 }
 
-// replayCommits returns a View that has restored snapshots and applied commits, without goroutines. It applies the
-// commits after a position.
+// replayCommits returns a View after restored snapshots and applied commits, all without worker goroutines. It
+// applies the commits after a position.
 func replayCommits(tb testing.TB, definitions map[model.DefinitionID]*model.CheckDefinition, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(viewOptions{

@@ -72,7 +72,7 @@ func (s *transitionScript) failLine(format string, args ...any) {
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
 }
 
-// flush applies the prepared commit of the script to the view.
+// flush applies to the view the commit that the script's lines have filled.
 func (s *transitionScript) flush() {
 	if s.commit != nil {
 		s.view.apply(s.commit)
@@ -147,7 +147,7 @@ func (w scriptArguments) duration(key string, preset time.Duration) time.Duratio
 	return d
 }
 
-// has reports whether a word is among the line's arguments without a key
+// has reports whether a script line contains a given word among its arguments without a key.
 func (w scriptArguments) has(word string) bool {
 	for _, p := range w.plain {
 		if p == word {
@@ -157,7 +157,8 @@ func (w scriptArguments) has(word string) bool {
 	return false
 }
 
-// event returns the node and check in the argument NODE/CHECK. The check may be the word keepalive.
+// event returns the node and the check in a script argument of the form NODE/CHECK. The check may be the word
+// keepalive.
 func (w scriptArguments) event() (model.NodeID, model.CheckID) {
 	node, check, _ := strings.Cut(w.plain[0], "/")
 	n, _ := strconv.ParseUint(node, 10, 32)

@@ -69,7 +69,7 @@ func (d *dictionary) releaseLocked(id uint32) {
 	}
 }
 
-// entries returns the inventory entries of a list of ids.
+// entries returns the inventory entries, such as packages, that have the given ids.
 func (d *dictionary) entries(ids []uint32) []inventory.Entry {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -59,8 +59,8 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known boo
 	}
 }
 
-// update adds the new entries of the dictionary that match the search condition to the set. They are the entries that
-// nodes have reported since the last update.
+// update adds to the set all new inventory entries of the dictionary that match the search condition. They are
+// the entries that nodes have reported since the last update.
 func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	if x.assigned == d.assigned.Load() {
 		return
@@ -103,7 +103,8 @@ func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	}
 }
 
-// contains reports whether the set has one of a node's ids. The ids are ascending.
+// contains reports whether the set contains any of the ids of a node's inventory entries. The ids are
+// ascending.
 func (x *entrySet) contains(ids []uint32) bool {
 	if x.count <= fewIDs {
 		return slices.ContainsFunc(x.ids, func(id uint32) bool { return has(ids, id) })

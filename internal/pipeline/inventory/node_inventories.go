@@ -71,8 +71,8 @@ func New(s *shard.Shard) *View {
 // Changed returns a channel that signals when TakeChanges has new inventory changes.
 func (v *View) Changed() <-chan struct{} { return v.changed }
 
-// TakeChanges returns the inventory sections, such as packages, with changes since the last call. They come per node,
-// as a bit set of inventory.Section.Bit.
+// TakeChanges returns for each node the inventory sections, such as packages, that changed since the last call.
+// They come per node, as a bit set of inventory.Section.Bit.
 func (v *View) TakeChanges() map[model.NodeID]uint32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,8 +81,8 @@ func (v *View) TakeChanges() map[model.NodeID]uint32 {
 	return changes
 }
 
-// read calls fn with the inventory of a node while the partition is locked. It does nothing if the node has no
-// inventory.
+// read calls fn with the inventory of a node, while the node's partition is locked. It does nothing if the node
+// has no inventory.
 func (v *View) read(id model.NodeID, fn func(*node)) {
 	of := v.shard.PartitionOf(id)
 	if of == nil {
@@ -177,7 +177,7 @@ func (v *View) Admit(namespace model.NamespaceID, body []byte) (reason string) {
 	return ""
 }
 
-// reducer applies journal entries to a View. It implements shard.Reducer.
+// reducer applies journal entries to the inventories of a View. It implements shard.Reducer.
 type reducer struct{ *View }
 
 // SectionVersion is the version of the inventory view's section in snapshots.
@@ -193,13 +193,13 @@ func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalInventory}}
 }
 
-// Reset removes all inventories of a partition from memory. A snapshot of the partition is restored next. The nodes
-// have released their entries.
+// Reset removes all inventories of one partition (a share of the nodes) from memory. A snapshot of the
+// partition is restored next. The nodes have released their entries.
 func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 	v.partitions[p.ID] = partition{Partition: p}
 }
 
-// AddNode reserves memory in the partition for the inventory of a new node.
+// AddNode allocates the memory for a new node's inventory in its partition (a share of all nodes).
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes = append(of.nodes, node{})
@@ -226,7 +226,8 @@ func (v *View) remove(namespace model.NamespaceID, n *node) {
 	*n = node{}
 }
 
-// MoveNode moves the number of a node's inventory entries to the total of its new namespace.
+// MoveNode moves a node's number of inventory entries from the old namespace's total to the new namespace's
+// total.
 func (v reducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	d, size := v.dictionary, len(v.partitions[p.ID].nodes[n].ids)
 	d.mu.Lock()
@@ -258,7 +259,7 @@ type applier struct {
 	changes map[model.NodeID]uint32
 }
 
-// EnterPartition selects the partition to which the next entries of the commit belong.
+// EnterPartition tells the applier to which partition (share of the nodes) the next entries of a commit belong.
 func (w *applier) EnterPartition(p *shard.Partition) { w.p = &w.view.partitions[p.ID] }
 
 // ApplySignal applies an agent's message about a changed inventory to the inventory of its node. A difference to another
@@ -303,9 +304,9 @@ func (w *applier) ApplySignal(n uint32, s *wire.Signal, _ *shard.SignalOrigin) s
 	return shard.Applied
 }
 
-// applyLocked applies a change to the entry ids of a node's inventory, and returns the new ids. The caller holds the
-// lock. It acquires the ids of entries that the node did not have, and releases none. ok is false, and nothing is
-// acquired, for a change that its sum contradicts.
+// applyLocked applies an inventory change to a node's entry ids under the lock, and returns the new ids. The
+// caller holds the lock. It acquires the ids of entries that the node did not have, and releases none. ok is
+// false, and nothing is acquired, for a change that its sum contradicts.
 func (d *dictionary) applyLocked(of *node, x *wire.Inventory) (next node, ok bool) {
 	gone := make(map[uint32]bool, len(x.Removed))
 	if !x.Complete {

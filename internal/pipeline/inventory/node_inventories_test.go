@@ -31,7 +31,7 @@ func newTestView() *testView {
 	return &testView{View: New(shard.New(shard.Options{})), numbers: map[model.NodeID]uint64{}}
 }
 
-// testPartition returns the partition of a node in the tests of the package.
+// testPartition returns the number of the partition (share of the nodes) with a node, for tests.
 func testPartition(id model.NodeID) model.Partition { return model.Partition(id % 3) }
 
 // apply applies one journal record as a test commit.

@@ -46,7 +46,7 @@ type metricApplier struct {
 	sending sendBuffer
 }
 
-// EnterPartition selects the partition to which the next entries of the commit belong.
+// EnterPartition tells the applier to which partition (share of the nodes) the next entries of a commit belong.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.charge.stop(w.Worker)
 	w.storeTexts()
@@ -114,15 +114,15 @@ func (w *metricApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Signal
 	return shard.Applied
 }
 
-// rejectValueBlock logs a block of values that cannot be decoded, and counts the block as malformed
+// rejectValueBlock logs an agent's block of values that cannot be decoded, and counts the block as malformed.
 func (w *metricApplier) rejectValueBlock(node *shard.Node, from *shard.SignalOrigin, err error) shard.Outcome {
 	w.Logger().Error("value block in the journal cannot be read and is left out", "commit", w.Position.Number, "node", node.ID, "number", from.Number, "error", err)
 	return shard.Malformed
 }
 
-// ensureTemplateState returns the state of a Template on a node, and creates a missing state. Live values with
-// another definition or other macros than the state's put these in force; values from the backlog do not. A
-// node that changes them too often keeps those that it has for a while.
+// ensureTemplateState returns the item and trigger states of a Template on a node, creating missing states.
+// Live values with another definition or other macros than the state's put these in force; values from the
+// backlog do not. A node that changes them too often keeps those that it has for a while.
 func (w *metricApplier) ensureTemplateState(n uint32, of *model.TemplateDefinition, macros string, lane wire.Lane) *templateState {
 	node := &w.p.nodes[n]
 	at, u := node.findTemplate(of.Unit)
@@ -138,8 +138,8 @@ func (w *metricApplier) ensureTemplateState(n uint32, of *model.TemplateDefiniti
 	return w.createDiscoveredItems(n, u)
 }
 
-// replaceTemplateState replaces the state of a Template on a node after an edit or discovery. The new state
-// keeps the values of unchanged items.
+// replaceTemplateState replaces the item and trigger states of a Template on a node after an edit or discovery.
+// The new state keeps the values of unchanged items.
 func (w *metricApplier) replaceTemplateState(n uint32, old *templateState, of *template, found []*discovery.State) *templateState {
 	node := &w.p.nodes[n]
 	at, _ := node.findTemplate(of.Unit)
@@ -336,7 +336,7 @@ func (u *templateState) triggerOutput(i int, problem bool) string {
 	return model.Truncate(b.String(), maxVerdictText)
 }
 
-// expressionText returns an expression of a trigger with the values of its macros.
+// expressionText returns the text of a trigger's expression, with values in place of its macros.
 func (u *templateState) expressionText(expression string) string {
 	text, err := u.values.Expand(expression)
 	if err != nil {
@@ -370,8 +370,9 @@ func (w *metricApplier) ApplyRecord(r *wire.Record) {
 	}
 }
 
-// removeJournaledChanges removes from the queue the trigger changes up to a change in the journal. Another
-// release may have judged otherwise before the restart: its verdicts stay, and the triggers go on from them.
+// removeJournaledChanges removes from the queue all trigger changes up to the last change that the journal
+// contains. Another release may have judged otherwise before the restart: its verdicts stay, and the triggers
+// go on from them.
 func (w *metricApplier) removeJournaledChanges(node model.NodeID, last *wire.Verdict) {
 	recorded, known := 0, false
 	for recorded < len(w.p.pending) {
@@ -394,8 +395,8 @@ func (w *metricApplier) removeJournaledChanges(node model.NodeID, last *wire.Ver
 	}
 }
 
-// restoreTriggerState sets the state of a trigger to the state in the journal. The next evaluation makes a verdict only for
-// another decision. An alert of a rule has no Template.
+// restoreTriggerState sets the state of a trigger to the state that the journal recorded. The next evaluation
+// makes a verdict only for another decision. An alert of a rule has no Template.
 func (p *metricPartition) restoreTriggerState(node model.NodeID, of *model.TemplateDefinition, v *wire.Verdict, problem bool) {
 	n, ok := p.Find(node)
 	if !ok || of == nil {
@@ -419,7 +420,7 @@ func (p *metricPartition) restoreTriggerState(node model.NodeID, of *model.Templ
 // ApplyLoss does nothing about values that an agent lost, because the shard counts lost values.
 func (w *metricApplier) ApplyLoss(uint32, *wire.Gap) {}
 
-// RemoveStates deletes the state of removed Templates on one or all nodes
+// RemoveStates deletes the item and trigger states of removed Templates, on one node or on all nodes.
 func (w *metricApplier) RemoveStates(id model.NodeID, n uint32, m *wire.ForgetRecord) {
 	w.view.discoveries.Add(1)
 	for _, n := range w.p.AffectedNodes(id, n) {

@@ -142,7 +142,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 	return t
 }
 
-// itemIndexes returns the indexes of the items that the trigger reads, in the Template's item list.
+// itemIndexes returns the positions, in the Template's item list, of all items that the trigger reads.
 func (t *compiledTrigger) itemIndexes() []int {
 	list := t.problem.ItemIndexes()
 	if t.recovery != nil {

@@ -36,8 +36,8 @@ type Verdict struct {
 	sequence uint64 // numbers the verdicts of a partition in this process, from 1
 }
 
-// nodeState has the state of each Template on one node, and the clocks of the values' senders. The Templates are
-// sorted by id.
+// nodeState has one node's item and trigger states by Template, and the clocks of the values' senders. The
+// Templates are sorted by id.
 type nodeState struct {
 	units      []*templateState
 	clocks     []senderClock // by age
@@ -74,8 +74,8 @@ type triggerState struct {
 	unknown           string           // why the last evaluation has no result; empty: it has one
 }
 
-// findTemplate finds the state of a Template on the node, and returns the state and its index. For a missing
-// Template it returns nil and the index at which to insert the state.
+// findTemplate finds a Template's item and trigger states on the node, with their index in the node's list. For
+// a missing Template it returns nil and the index at which to insert the state.
 func (n *nodeState) findTemplate(id model.UnitID) (at int, u *templateState) {
 	at, ok := slices.BinarySearchFunc(n.units, id, func(u *templateState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
 	if ok {
@@ -84,7 +84,7 @@ func (n *nodeState) findTemplate(id model.UnitID) (at int, u *templateState) {
 	return at, u
 }
 
-// newTemplateState returns the initial state of a Template on a node.
+// newTemplateState returns the initial item and trigger states of a Template on a node.
 func newTemplateState(t *template, now int64) *templateState {
 	u := &templateState{template: t, slots: make([]itemSlot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
 	u.setEntities(emptyRuleStates(t))
@@ -122,9 +122,9 @@ func sameSteps(old *templateState, k int, t *template, i int) bool {
 	return err == nil && again == nil && reflect.DeepEqual(was, is)
 }
 
-// transferState copies the values of unchanged items and triggers from a Template's old state to its new state.
-// It takes over items by key and triggers by name. The change is an edit or other discovered items. The memory
-// of steps survives only where the steps stay, windows of functions where type and function stay.
+// transferState copies the values of unchanged items and triggers when a new version of their Template takes
+// over. It takes over items by key and triggers by name. The change is an edit or other discovered items. The
+// memory of steps survives only where the steps stay, windows of functions where type and function stay.
 func transferState(t *template, old *templateState, now int64) *templateState {
 	u := newTemplateState(t, now)
 	for i := range t.Items {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options has the settings of a View.
+// Options has the settings of a View (the state of all items and triggers).
 type Options struct {
 	Definitions func(model.DefinitionID) *model.Definition // returns a definition by its id; nil: unknown
 	Registerer  prometheus.Registerer                      // nil: no metrics
@@ -64,7 +64,7 @@ func New(s *shard.Shard, o Options) *View {
 // wakeWriter wakes the goroutine that writes trigger changes (View.Run).
 func (v *View) wakeWriter() { pause.Wake(v.wake) }
 
-// reducer applies journal entries to a View. It implements shard.Reducer.
+// reducer applies journal entries to the items and triggers of a View. It implements shard.Reducer.
 type reducer struct{ *View }
 
 // SectionVersion is the version of the metric view's section in snapshots.
@@ -82,12 +82,13 @@ func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples, wire.RecordDiscovery}}
 }
 
-// Reset removes all items and triggers of a partition from memory. A snapshot of the partition is restored next.
+// Reset removes all items and triggers of one partition (a share of the nodes) from memory. A snapshot of the
+// partition is restored next.
 func (v reducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID] = metricPartition{Partition: p, deadlines: deadlines}
 }
 
-// AddNode reserves memory in the partition for the items of a new node.
+// AddNode allocates the memory for a new node's items in its partition (a share of all nodes).
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes = append(of.nodes, nodeState{})

@@ -24,8 +24,8 @@ func (c *nodeTimer) start(n uint32, id model.NodeID) {
 	}
 }
 
-// stop adds the measured time to the node's total, if further commits wait for the worker. Call it before the
-// values of another node, and before the partition ends.
+// stop adds the measured time to the node's total, but only while further commits wait for the worker. Call it
+// before the values of another node, and before the partition ends.
 func (c *nodeTimer) stop(w *shard.Worker) {
 	if c.node == shard.NoNode {
 		return

@@ -232,7 +232,7 @@ func (v *View) ValuesPerSecond() (rate float64) {
 	return rate
 }
 
-// beginCost returns the time if the processing of the present value is measured, or else zero.
+// beginCost returns the start time of a measurement, or zero if the present value is not measured.
 func (w *metricApplier) beginCost() time.Time {
 	if !w.measured {
 		return time.Time{}

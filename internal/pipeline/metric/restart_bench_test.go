@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleetCommit is a commit with one value block from each node of a simulated fleet, by section.
+// fleetCommit is a test commit with one block of values from each node of a simulated fleet.
 type fleetCommit struct {
 	testCommit
 	sections [][][]byte
@@ -32,7 +32,7 @@ func (c *fleetCommit) Sections() (list []journal.Section) {
 	return list
 }
 
-// Entries calls fn for each entry of a section.
+// Entries calls fn for each entry of one section (the entries of one partition).
 func (c *fleetCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	if int(s) >= len(c.sections) {
 		return nil
@@ -47,7 +47,7 @@ const (
 	benchReplay = 30  // values of each item behind it
 )
 
-// benchDefinition is a Template for benchmarks, with a trigger on every tenth item.
+// benchDefinition returns a compiled Template for benchmarks, with a trigger on every tenth item.
 func benchDefinition() *model.Definition {
 	c := &model.TemplateDefinition{Definition: model.Definition{ID: 1, Unit: 1000, Namespace: 1, Name: "t"}}
 	for i := range benchItems {

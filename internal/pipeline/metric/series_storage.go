@@ -36,7 +36,7 @@ func (w *metricApplier) seriesLabels() labels.Labels {
 	return series.Labels(w.name.unit.Items[w.name.position].Key, node, namespace, w.name.unit.Name)
 }
 
-// storeSample adds a number to the series store, unless the store already contains the commit.
+// storeSample adds a number to the series store, unless the store already contains the numbers of the commit.
 func (w *metricApplier) storeSample(n uint32, u *templateState, position int, at int64, value item.Value) {
 	if w.view.opts.Series.Store == nil || w.stored {
 		return
@@ -63,7 +63,7 @@ type sampleDecoder struct {
 	stored  []wire.Sample // of a series
 }
 
-// storeSamples adds the samples of a record to the series store. They have no steps and no triggers.
+// storeSamples adds the samples in a journal record to the series store. They have no steps and no triggers.
 func (w *metricApplier) storeSamples(r *wire.Samples) {
 	store := w.view.opts.Series.Store
 	if store == nil || w.stored {

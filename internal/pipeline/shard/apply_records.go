@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyEntry applies one journal entry to the partition. It handles records about nodes itself, and passes other
-// entries to the reducers that claim their kind.
+// applyEntry applies one journal entry to the nodes of the partition (a share of all nodes). It handles records
+// about nodes itself, and passes other entries to the reducers that claim their kind.
 func (w *Worker) applyEntry(p *Partition, data []byte) {
 	if err := w.record.Decode(data); err != nil {
 		w.shard.metrics.countRecord(0)
@@ -155,8 +155,8 @@ type streamSequence struct {
 // only when its spool was lost or rolled back.
 const MaxStreams = 16
 
-// findStream finds or adds the entry of an agent's stream with the highest applied sequence number. It marks
-// the stream as last used. known is false for a new stream.
+// findStream finds or adds the node's record of one signal stream, with the highest applied sequence number. It
+// marks the stream as last used. known is false for a new stream.
 func (n *Node) findStream(key wire.StreamKey) (s *streamSequence, known bool) {
 	last := len(n.streams) - 1
 	for i := last; i >= 0; i-- {

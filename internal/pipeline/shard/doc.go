@@ -10,10 +10,10 @@
 // A shard keeps, for every reducer alike:
 //   - the nodes of a partition and their index by namespace (partition.go);
 //   - the last number of every stream, so that a batch that arrives twice counts once (apply_records.go);
-//   - node life: sessions, keepalive, backlog, clean stop, reconnect grace (keepalive.go);
+//   - node life: sessions, keepalive, backlog, clean stop, reconnect grace (keepalive_deadlines.go);
 //   - tombstones of deleted nodes (apply_records.go);
-//   - deadlines on listening time, one engine per reducer and partition (keepalive.go);
-//   - the snapshot container: named, versioned, length-prefixed sections (snapshot.go).
+//   - deadlines on listening time, one engine per reducer and partition (keepalive_deadlines.go);
+//   - the snapshot container: named, versioned, length-prefixed sections (snapshot_and_restore.go).
 //
 // A shard and its reducers read no wall clock, no SQL and no random number: the same
 // journal gives the same bytes in every section, for any number of workers and from any
@@ -26,5 +26,5 @@
 // holds another lock of a reducer.
 //
 // Start reading at shard.go (the caller's side), then reducer.go (the interface), worker.go
-// (one commit), apply_records.go (one record), keepalive.go.
+// (one commit), apply_records.go (one record), keepalive_deadlines.go.
 package shard

@@ -36,7 +36,8 @@ func (c *signalCounter) Section() Section { return Section{Name: "counts", Versi
 // Claims returns the one kind of signal that the example reducer counts.
 func (c *signalCounter) Claims() Claims { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
-// Reset removes the signal counts of a partition from memory. A snapshot of the partition is restored next.
+// Reset removes the signal counts of one partition (a share of the nodes) from memory. A snapshot of the
+// partition is restored next.
 func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = partitionCounts{deadlines: deadlines}
 }
@@ -57,7 +58,7 @@ func (c *signalCounter) RemoveNode(p *Partition, n uint32) {
 // MoveNode does nothing, because the counts do not depend on the namespace.
 func (c *signalCounter) MoveNode(*Partition, uint32, model.NamespaceID) {}
 
-// Encode appends counts and deadlines to a snapshot section.
+// Encode appends the signal counts and deadlines of a partition's nodes to a snapshot.
 func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	of := &c.partitions[p.ID]
 	for _, n := range p.SortedNodes() {
@@ -67,7 +68,7 @@ func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	return dst
 }
 
-// Decode reads counts and deadlines from a snapshot section.
+// Decode reads the signal counts and deadlines of a partition's nodes from a snapshot.
 func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	of := &c.partitions[p.ID]
 	for _, n := range p.SortedNodes() {
@@ -90,7 +91,7 @@ type counterApplier struct {
 	of      *partitionCounts
 }
 
-// EnterPartition selects the partition to which the next signals belong
+// EnterPartition tells the applier to which partition (share of the nodes) the next signals belong.
 func (w *counterApplier) EnterPartition(p *Partition) { w.p, w.of = p, &w.counter.partitions[p.ID] }
 
 // ApplySignal counts a signal of a node and restarts the node's deadline.
@@ -119,7 +120,7 @@ func (w *counterApplier) EndCommit() {}
 // the node.
 func (w *counterApplier) DeadlinePeriod(uint32) int64 { return int64(countTimeout) }
 
-// Expire records nodes as silent after their deadline, or postpones the deadline.
+// Expire records a node as silent after its deadline, or postpones the deadline.
 func (w *counterApplier) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(w.p.Node(a).ID, w.p.Node(b).ID) })
 	for _, n := range ids {

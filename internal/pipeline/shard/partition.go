@@ -32,7 +32,7 @@ type Partition struct {
 	intentMark []byte // last record of the intent and the stores in force, encoded
 }
 
-// newPartition returns an empty partition.
+// newPartition returns an empty partition (share of the fleet's nodes).
 func newPartition(s *Shard, id model.Partition) *Partition {
 	return &Partition{shard: s, ID: id, namespaces: map[model.NamespaceID][]uint32{}}
 }
@@ -43,7 +43,7 @@ func (p *Partition) Lock() { p.mu.Lock() }
 // Unlock releases the partition's mutex
 func (p *Partition) Unlock() { p.mu.Unlock() }
 
-// Node returns a node by its index. The pointer is valid until a node is added.
+// Node returns the node at an index in the partition. The pointer is valid until a node is added.
 func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
 
 // SortedNodes returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
@@ -70,7 +70,7 @@ func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	return p.order[at], true
 }
 
-// Search returns the position of a node in a list sorted by node id. It also reports whether the list contains the
+// Search returns the index of a node in a list sorted by node id. It also reports whether the list contains the
 // node.
 func (p *Partition) Search(list []uint32, id model.NodeID) (at int, ok bool) {
 	low, high := 0, len(list)

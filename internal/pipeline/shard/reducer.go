@@ -65,9 +65,9 @@ type Claims struct {
 	Copies  []wire.SignalKind // signals of another reducer, which this one gets, too, after the other has applied them
 }
 
-// Applier applies the journal entries of some partitions to a reducer's state, on one goroutine. The worker calls
-// every method but EndCommit with the mutex of the partition that EnterPartition named. All byte slices and pointers
-// in arguments belong to the worker and are valid until the method returns.
+// Applier applies journal entries of some partitions (shares of the nodes) to a reducer's state, on one
+// goroutine. The worker calls every method but EndCommit with the mutex of the partition that EnterPartition
+// named. All byte slices and pointers in arguments belong to the worker and are valid until the method returns.
 //
 // The order within a commit: for each partition that the commit touches EnterPartition, then its
 // records in journal order (Signal, Record, Gap, Forget, Life, Period as they cause them),

@@ -156,7 +156,7 @@ func (s *Shard) Apply(c journal.Commit) error {
 	return nil
 }
 
-// recordDeliveredPosition records the position of the last commit that Deliver or Apply received
+// recordDeliveredPosition records the journal position of the last commit that Deliver or Apply received.
 func (s *Shard) recordDeliveredPosition(c journal.Commit) {
 	pos := c.Position()
 	s.log.Store(pos.Log)
@@ -313,7 +313,7 @@ func (x *nodePartitions) remove(node model.NodeID) {
 	delete(x.at, node)
 }
 
-// Partition returns a partition by its number.
+// Partition returns one of the 256 partitions (shares of the nodes) by its number.
 func (s *Shard) Partition(id model.Partition) *Partition { return s.partitions[id] }
 
 // PartitionOf returns the partition of a node, or nil for an unknown node. The node may be removed before the caller
@@ -336,7 +336,7 @@ func (s *Shard) EachNodePartition(nodes []model.NodeID, fn func(model.NodeID, mo
 	}
 }
 
-// Nodes returns the number of nodes in all partitions.
+// Nodes returns the number of nodes in all partitions together.
 func (s *Shard) Nodes() int {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()

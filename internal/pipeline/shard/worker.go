@@ -263,8 +263,8 @@ func (w *Worker) Report() (*wire.Report, error) {
 	return &s.report, s.err
 }
 
-// Number returns the number of the worker, which determines its partitions. It owns the partitions whose number modulo
-// Shard.Workers is that number.
+// Number returns the worker's number in the shard, which determines the partitions of the worker. It owns the
+// partitions whose number modulo Shard.Workers is that number.
 func (w *Worker) Number() int { return w.number }
 
 // Logger returns the shard's logger.

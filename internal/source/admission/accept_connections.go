@@ -69,7 +69,7 @@ func (g HandshakeLimits) AcquireUserSlot(c *Conn) { c.acquireSlot(g.people) }
 // FreeAgentSlots returns how many more agent handshakes may start now.
 func (g HandshakeLimits) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
 
-// acquireSlot waits until the connection may start a TLS handshake, and stores the semaphore for the release.
+// acquireSlot waits for a TLS handshake slot, and remembers which semaphore to release afterwards.
 func (c *Conn) acquireSlot(g handshakeGate) {
 	c.gate = g
 	g.acquireSlot()
@@ -279,8 +279,8 @@ func isHTTPRequest(head [5]byte) bool {
 	return false
 }
 
-// loadBalancers has the networks of load balancers that may send a PROXY header. The header has the client's address.
-// Only their headers are believed.
+// loadBalancers has the networks of the load balancers from which the server accepts a PROXY header. The header
+// has the client's address. Only their headers are believed.
 type loadBalancers struct {
 	networks []netip.Prefix
 	readers  sync.Pool // *bufio.Reader, while a header is read

@@ -61,12 +61,12 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	return a
 }
 
-// reservedForUsers returns how many of the allowed connections are reserved for users. Agent sessions above
-// that number may be closed while they are silent.
+// reservedForUsers returns how many of the allowed connections agents cannot take from users. Agent sessions
+// above that number may be closed while they are silent.
 func (a *Admission) reservedForUsers() int { return min(a.max/8, 64) }
 
-// admitConn admits a new connection, or refuses the connection at the limit. It may close a silent connection for the
-// new one. After a refusal it returns nil.
+// admitConn accepts a new connection within the limit, or closes a silent connection in exchange, or refuses.
+// It may close a silent connection for the new one. After a refusal it returns nil.
 func (a *Admission) admitConn(nc net.Conn) *Conn {
 	a.mu.Lock()
 	var evicted *Conn
@@ -167,7 +167,8 @@ type Conn struct {
 	provenAgent     bool
 }
 
-// RemoteAddr returns the client's address. The address comes from the PROXY header, if the connection began with one.
+// RemoteAddr returns the client's address, taken from a load balancer's PROXY header if present. The address
+// comes from the PROXY header, if the connection began with one.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.peer != nil {
 		return c.peer
@@ -247,15 +248,15 @@ func (c *Conn) MarkAuthenticated() {
 	c.markAuthenticatedLocked()
 }
 
-// markAuthenticatedLocked protects an authenticated client's connection from replacement by new connections. The caller holds the
-// lock.
+// markAuthenticatedLocked protects an authenticated client's connection from replacement, for callers with the
+// lock. The caller holds the lock.
 func (c *Conn) markAuthenticatedLocked() {
 	c.proven.Store(true)
 	c.admission.removeSilentLocked(c)
 }
 
-// MarkAuthenticated protects the connection of an authenticated client from replacement by new connections. No new
-// connection then replaces it.
+// MarkAuthenticated records that a connection's client has authenticated, and so protects the connection from
+// replacement. No new connection then replaces it.
 func MarkAuthenticated(nc net.Conn) {
 	if c := countedConnOf(nc); c != nil {
 		c.MarkAuthenticated()
@@ -284,8 +285,8 @@ func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }
 
-// ProtectRequest protects the connection of an authenticated HTTP request from replacement by new connections.
-// People get at most a quarter of all connections in this way.
+// ProtectRequest protects the connection of an HTTP request whose user has authenticated from replacement by
+// new connections. People get at most a quarter of all connections in this way.
 func ProtectRequest(ctx context.Context) {
 	c, _ := ctx.Value(connContextKey{}).(*Conn)
 	if c == nil || c.proven.Load() {

@@ -18,7 +18,8 @@ func newTestAdmission(limit int) *Admission {
 	return New(limit, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 }
 
-// admitPipe makes a connection in memory, and lets the Admission count one end. It returns nil after a refusal.
+// admitPipe makes a pair of connected in-memory connections, and submits one of the two to the connection
+// limit. It returns nil after a refusal.
 func admitPipe(t *testing.T, a *Admission) *Conn {
 	t.Helper()
 	server, client := net.Pipe()

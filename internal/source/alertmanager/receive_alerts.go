@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// receive handles the alerts of a request, and returns after the journal has their results. An error about refused
-// alerts does not affect the others.
+// receive handles the alerts of a request, and returns once the resulting check results are in the journal. An
+// error about refused alerts does not affect the others.
 func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string, body []byte) error {
 	select {
 	case <-s.ready:
@@ -245,8 +245,8 @@ func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 	return alerts, nil
 }
 
-// splitList returns the elements of a JSON list. A long list ends after one element more than most, because each needs
-// more memory than its text.
+// splitList splits a JSON list into its still encoded elements. A long list ends after one element more than
+// most, because each needs more memory than its text.
 func splitList(body []byte, most int) (list []json.RawMessage, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	start, err := d.Token()

@@ -82,15 +82,15 @@ func (w *testServer) write(_ context.Context, results []recorder.Result) (func(c
 	return func(context.Context) error { return nil }, nil
 }
 
-// Authenticate accepts any token as valid.
+// Authenticate accepts every token of an alert sender as valid.
 func (w *testServer) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
 
-// LoginProgram accepts any password of a sending program.
+// LoginProgram accepts every program that sends alerts, with any password.
 func (w *testServer) LoginProgram(context.Context, string, string, string, access.PasswordThrottle) (access.Program, error) {
 	return access.Program{}, nil
 }
 
-// CheckNamespace accepts any namespace.
+// CheckNamespace accepts every namespace as existing and permitted.
 func (w *testServer) CheckNamespace(string) error { return nil }
 
 // Apply creates the checks and nodes of alerts in the test server's memory. It stands in for the intent store.
@@ -126,7 +126,7 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 	return c, ok
 }
 
-// PassiveChecks returns the ids of the test's checks.
+// PassiveChecks returns the ids of all passive checks in the test.
 func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
 		ids = append(ids, c.Definition.Unit)
@@ -150,11 +150,11 @@ func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	return id, ok
 }
 
-// NodeName returns false, because the tests need no names of nodes. No node has a name other than the name in its
-// alerts.
+// NodeName finds no node, because the tests need no node names by id. No node has a name other than the name in
+// its alerts.
 func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
 
-// NodesMatching returns a list with as many nodes as the test has created.
+// NodesMatching returns a list as long as the number of nodes created for alerts, for the limit.
 func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
@@ -167,7 +167,7 @@ func (w *testServer) Admit(model.NodeID, *model.CheckDefinition) (string, string
 	return "", ""
 }
 
-// List returns the events that the test declares as open.
+// List returns the alert events that the test has declared as open before the server's start.
 func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }
@@ -202,7 +202,8 @@ func (w *testServer) mustPostAlerts(lines ...string) {
 	}
 }
 
-// expectResults compares the results of the server since the last call with the expected results.
+// expectResults compares the check results that the server wrote since the last comparison with the expected
+// results.
 func (w *testServer) expectResults(what string, lines ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -226,7 +227,8 @@ func (w *testServer) count(o alertOutcome) float64 {
 	return testutil.ToFloat64(w.server.metrics.alerts[o])
 }
 
-// startServer returns a server that runs until the test ends. Call it in a bubble.
+// startServer starts a test server that receives alerts, and stops the server at the end of the test. Call it
+// in a bubble.
 func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
 	w := newTestServer(t, change)
 	ctx, stop := context.WithCancel(t.Context())
@@ -242,7 +244,8 @@ func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
 	return w
 }
 
-// TestAlertsFireRepeatAndEnd checks which results the server writes when alerts fire, repeat and end.
+// TestAlertsFireRepeatAndEnd lets alerts fire, repeat and end, and compares the check results that the server
+// writes.
 func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -483,7 +486,7 @@ func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 	}
 }
 
-// postAndExpect posts one alert and compares the written results.
+// postAndExpect posts one alert, and compares the check results that the server then writes.
 func (w *testServer) postAndExpect(line, what string, want ...string) {
 	w.t.Helper()
 	w.mustPostAlerts(line)

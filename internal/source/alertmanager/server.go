@@ -216,7 +216,7 @@ type Plan interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the interface to the event states that the alert source uses.
+// View is the interface to the event states, for limits on events and events open at the start.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)

@@ -40,7 +40,7 @@ func NewRunOutput(r *queue.Registry) *RunOutput {
 	return o
 }
 
-// reserveBytes reserves n bytes of memory for output, and returns n, or 0 if the limit is reached.
+// reserveBytes reserves n bytes of memory for output of ad-hoc runs, and returns n, or 0 without room.
 func (o *RunOutput) reserveBytes(n int) int {
 	if o.heldBytes.Add(int64(n)) > o.max {
 		o.heldBytes.Add(-int64(n))
@@ -119,7 +119,7 @@ func ErrTooManyRuns() error {
 // Wake returns a channel that signals new answers of ad-hoc runs.
 func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
-// Pending returns the number of runs whose end the caller has not fetched.
+// Pending returns the number of ad-hoc runs whose final answer the caller has not fetched.
 func (r *Runs) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,8 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 	p.addToReadyLocked()
 }
 
-// Abort ends a run without a result, because its session has ended. The cause becomes the answer.
+// Abort ends an ad-hoc run without a result, because the agent's session has ended. The cause becomes the
+// answer.
 func (p *PendingRun) Abort(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
@@ -234,7 +235,8 @@ type Agent struct {
 	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
 }
 
-// SetAssignment sets the revision of the agent's assignment, and the checks that the agent does not run.
+// SetAssignment records the revision of a connected agent's assignment, and the assigned checks that the agent
+// cannot run.
 func (a *Agent) SetAssignment(of *directory.Assignment, isIdle func(*model.Definition) bool, reason string) {
 	if of == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Window limits how many bytes a session may append to the journal before a commit. It can also forbid further
-// appends.
+// Window limits how many bytes a session may append to the journal before the next commit to disk. It can also
+// forbid further appends.
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -44,7 +44,7 @@ func (w *Window) Acquire(size, most int) bool {
 	return true
 }
 
-// Release unlocks the append lock of a session after an append to the journal.
+// Release unlocks the append lock that Acquire took, after an append of the session to the journal.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
 // Commit reduces the session's uncommitted bytes after a commit of the journal. An error ends the session,
@@ -88,7 +88,7 @@ func (w *Window) Displace() {
 	defer w.appendLock.Unlock()
 }
 
-// WithAppendLock calls fn while no append runs, unless the session is barred from the journal.
+// WithAppendLock calls fn while no append of the session runs, unless the session may no longer append.
 func (w *Window) WithAppendLock(fn func()) {
 	w.appendLock.Lock()
 	defer w.appendLock.Unlock()
@@ -119,8 +119,9 @@ type Clone struct {
 	Refused Peer
 }
 
-// Probe tests by a ping with a number whether an agent is alive. The agent must answer with the same number.
-// Only the answer to that ping counts: frames that a machine sent before it died may still arrive.
+// Probe tests whether an agent is alive, by a ping whose pong must return the same number. The agent must
+// answer with the same number. Only the answer to that ping counts: frames that a machine sent before it died
+// may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
 // pendingProbe is a ping to an agent that has not answered yet.
@@ -165,14 +166,14 @@ func (p *Probe) Pong(payload []byte) {
 	}
 }
 
-// Fail ends the waiting for an agent's answer as not alive, because the session has ended.
+// Fail ends the wait for an agent's pong as not alive, because the session has ended.
 func (p *Probe) Fail() {
 	if pending := p.pending.Load(); pending != nil {
 		pending.reportAlive(false)
 	}
 }
 
-// reportAlive passes the result of the probe to the waiting goroutine.
+// reportAlive tells the goroutine waiting for a pong whether the agent is alive.
 func (p *pendingProbe) reportAlive(alive bool) {
 	select {
 	case p.alive <- alive:

@@ -3,15 +3,15 @@
 //
 // In: results that a source has decoded. Out: journal entries, acknowledgements after their commit, and frames of writers.
 //
-//   - Goroutines starts and ends the goroutines; a reader has its messages handled in pooled goroutines (source_goroutines.go).
+//   - Goroutines starts and ends the goroutines; a reader has its messages handled in pooled goroutines (connection_goroutines.go).
 //   - Session is the shared part of a session (session.go): Window bounds its uncommitted bytes (commit_window.go), Activity finds
-//     silent peers by the listening time of Clock (source_goroutines.go), Probe asks whether an agent is alive (commit_window.go).
+//     silent peers by the listening time of Clock (connection_goroutines.go), Probe asks whether an agent is alive (commit_window.go).
 //   - Registry finds the session of a node (session.go).
 //   - Record builds the journal entries of a batch, results about proxy nodes included (session.go).
 //   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (rate_limits.go).
 //   - Outbox brings sessions with messages to write to writers, each at most once (writer_queue.go).
 //   - Runs are runs requested by people (adhoc_runs.go); SecretFunc and Archives serve secrets and assets (secrets_and_archives.go).
-//   - DeclareMissing declares checks and nodes of events (declare_missing.go); Meter gives all sources metrics of one shape
+//   - DeclareMissing declares checks and nodes of events (declare_missing_resources.go); Meter gives all sources metrics of one shape
 //     (metrics.go).
 //
 // Goroutines: one reader per session and the writers of outboxes, all counted by Goroutines. Locks, in order: Registry, a

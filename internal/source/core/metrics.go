@@ -31,8 +31,9 @@ func (m Meter) Gauge(name, help string, value func() float64) {
 	m.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: m.Prefix + name, Help: help}, value))
 }
 
-// Outcomes registers a counter that counts messages by outcome, such as applied. It fills list with the counter of
-// each outcome. Every message raises exactly one outcome, so the sum of all is the number of messages.
+// Outcomes registers a counter of received messages with a label for the outcome, such as applied. It fills
+// list with the counter of each outcome. Every message raises exactly one outcome, so the sum of all is the
+// number of messages.
 func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(i int) string) {
 	v := m.Vector(name, help, "outcome")
 	for i := range list {

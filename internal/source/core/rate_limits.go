@@ -42,7 +42,7 @@ type LimiterConfig struct {
 	Turns        *WorkerShares          // nil: no node waits for others
 }
 
-// Limiter holds the rate limits of all namespaces, shared by all sources.
+// Limiter enforces the rate limits of all namespaces, for all sources of results together.
 type Limiter struct {
 	LimiterConfig
 	mu         sync.Mutex
@@ -94,7 +94,7 @@ func (l *Limiter) pruneLocked(now int64) {
 // maxSenderDebt limits the waiting time that one request of a sender without a session may cause.
 const maxSenderDebt = time.Minute
 
-// capCost reduces a number of tokens, so that a sender waits at most for maxSenderDebt. The rates tell the
+// capCost reduces a cost in tokens, so that no sender has to wait longer than maxSenderDebt. The rates tell the
 // costs.
 func capCost(n int, rates ...float64) int {
 	for _, rate := range rates {
@@ -105,8 +105,8 @@ func capCost(n int, rates ...float64) int {
 	return n
 }
 
-// ChargeSender charges the bytes of a request to the limits of a user without a session. A user in debt is refused: the
-// debt is returned, and nothing is charged.
+// ChargeSender counts the bytes of a request against the rate limits of a sender without a session. A user in
+// debt is refused: the debt is returned, and nothing is charged.
 func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes int) Debt {
 	var b Budget
 	b.Open(l, &Node{Name: user, Namespace: namespace})
@@ -121,7 +121,7 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
-// ChargeSamples charges samples that belong to no node to the value limit of their namespace. A namespace in
+// ChargeSamples counts samples that belong to no node against the namespace's limit for values. A namespace in
 // debt is refused: the debt is returned, and nothing is charged.
 func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samples int) Debt {
 	var b Budget
@@ -137,8 +137,8 @@ func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samp
 	return debt
 }
 
-// ChargeTriggerChange charges a changed trigger status to the node's rate limit, like one result. The node pays
-// for it with its next batch.
+// ChargeTriggerChange counts a changed trigger status like one result against the node's rate limit. The node
+// pays for it with its next batch.
 func (l *Limiter) ChargeTriggerChange(node model.NodeID) {
 	l.buckets(&Node{ID: node})[LoadResults].Refund(-1)
 }
@@ -229,7 +229,7 @@ func (l *Limiter) Refresh() {
 	}
 }
 
-// Hit records that a node reached a limit outside a session.
+// Hit records that a node reached a limit while no session of the node was involved.
 func (l *Limiter) Hit(node *Node, limit, reason string) {
 	var b Budget
 	b.Open(l, node)
@@ -262,8 +262,9 @@ func (b *Budget) Open(l *Limiter, node *Node) {
 // Limits returns the limits of the session's namespace. The caller must not change them.
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
-// Spend charges a batch to the rate limits of its node and namespace, and returns the waiting time. Kinds of traffic
-// without a cost do not count; a charge without any cost returns the waiting time over all kinds.
+// Spend counts a batch against the rate limits of node and namespace, and returns the necessary waiting time.
+// Kinds of traffic without a cost do not count; a charge without any cost returns the waiting time over all
+// kinds.
 func (b *Budget) Spend(c *TrafficCost) Debt {
 	var costs [loads]bool
 	for i := range c {
@@ -273,8 +274,8 @@ func (b *Budget) Spend(c *TrafficCost) Debt {
 	return b.spend(c, &costs)
 }
 
-// Debt returns how long a sender must wait before sending the given kinds of traffic. The limits are those of
-// its node and namespace.
+// Debt returns how long the session must wait before sending more of the given kinds of traffic. The limits are
+// those of its node and namespace.
 func (b *Budget) Debt(kinds ...TrafficKind) Debt {
 	var counts [loads]bool
 	for _, kind := range kinds {
@@ -283,7 +284,7 @@ func (b *Budget) Debt(kinds ...TrafficKind) Debt {
 	return b.spend(&TrafficCost{}, &counts)
 }
 
-// spend subtracts a cost from the rate limits, and returns the longest waiting time.
+// spend takes the tokens of a cost from the rate limits, and returns the longest waiting time.
 func (b *Budget) spend(c *TrafficCost, counts *[loads]bool) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
@@ -326,7 +327,7 @@ func (b *Budget) Hit(limit, reason string) {
 	h.Namespace, h.Last, h.Node, h.Reason = name, b.limiter.Now(), b.node, reason
 }
 
-// Exceed records that a session has exceeded a rate limit.
+// Exceed records that a session has exceeded a rate limit, for metrics and the list of reached limits.
 func (b *Budget) Exceed(d *Debt) {
 	b.Hit(d.Limit(), d.Reason())
 	if d.load == LoadSteps {
@@ -371,7 +372,7 @@ var loadNames = [loads]struct{ unit, limit string }{
 	LoadSteps: {"seconds", "steps_"},
 }
 
-// TrafficCost is the cost of a batch in tokens, for each kind of traffic.
+// TrafficCost is the cost of a batch in rate-limit tokens, one number for each kind of traffic.
 type TrafficCost [loads]int
 
 // loadBuckets has the token buckets of a node or namespace, one for each kind of traffic.
@@ -437,9 +438,9 @@ func (d *Debt) Reason() string {
 	return fmt.Sprintf("%s is at its limit of %s %s per second", subject, strconv.FormatFloat(d.perSec, 'f', -1, 64), loadNames[d.load].unit)
 }
 
-// TokenBucket is a rate limiter by tokens, whose number of tokens may become negative. It accepts a whole
-// batch, and the session pauses until the bucket has refilled. So a limit never loses a result that an agent
-// has spooled, and a node over its limit delays only itself.
+// TokenBucket is a rate limiter with tokens, whose number may become negative to delay later batches. It
+// accepts a whole batch, and the session pauses until the bucket has refilled. So a limit never loses a result
+// that an agent has spooled, and a node over its limit delays only itself.
 type TokenBucket struct {
 	mu     sync.Mutex
 	tokens float64

@@ -45,7 +45,8 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// anyAssigned reports whether the given function returns true for any definition in a node's assignment.
+// anyAssigned reports whether the given function returns true for any check or directive in a node's
+// assignment.
 func anyAssigned(assignments directory.Assignments, node model.NodeID, has func(*model.Definition) bool) bool {
 	a := assignments.AssignmentOf(node)
 	return a != nil && slices.ContainsFunc(a.Definitions, has)
@@ -71,7 +72,7 @@ type Archives struct {
 	log         *slog.Logger
 }
 
-// NewArchives returns an Archives, which opens archives of Assets for agents. open finds an archive by its SHA-512;
+// NewArchives returns the opener of asset archives that agents download. open finds an archive by its SHA-512;
 // open is nil if this server has no archives. The error of open is for the agent.
 func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments directory.Assignments, r *queue.Registry, log *slog.Logger) *Archives {
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Access is the interface that authenticates the programs of senders. *access.Service implements it.
+// Access is the interface that authenticates sending programs, such as Prometheus with its alerts.
+// *access.Service implements it.
 type Access interface {
 	Authenticate(token string) (access.Subject, error)
 	LoginProgram(ctx context.Context, role, name, password string, admit access.PasswordThrottle) (access.Program, error)
@@ -30,7 +31,7 @@ type SenderLogin struct {
 	Path           string // prefix of the URL paths: PATH/METHOD for namespace default, and PATH/NAMESPACE/METHOD
 }
 
-// NamespaceOf returns the namespace in a URL path, if the path ends with a known method.
+// NamespaceOf returns the namespace in a request's URL path, if the path ends with a known API method.
 func (l *SenderLogin) NamespaceOf(path string, methods ...string) (namespace string, ok bool) {
 	rest, ok := strings.CutPrefix(path, l.Path)
 	if !ok {

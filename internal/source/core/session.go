@@ -91,8 +91,8 @@ func (l *SessionLimits) SetDefaults(handshake, pingAfter, deadAfter time.Duratio
 	l.DeadAfter = cmp.Or(l.DeadAfter, deadAfter)
 }
 
-// Session is the state of an agent's session that all sources share. Each source embeds it in its own type. Its fields
-// are set before the session is registered and do not change afterwards.
+// Session is the part of an agent's session that all sources (protocols) have in common. Each source embeds it
+// in its own type. Its fields are set before the session is registered and do not change afterwards.
 type Session struct {
 	Window
 	Outgoing
@@ -110,7 +110,8 @@ type Session struct {
 // Base returns the session itself, for types that embed a Session.
 func (x *Session) Base() *Session { return x }
 
-// Open initializes a session with the present time of the source's clock. Call it before any other method.
+// Open initializes a new session, whose time of last activity is the present time. Call it before any other
+// method.
 func (x *Session) Open(now int64) {
 	x.Window.Open()
 	x.heardAt.Store(now)
@@ -138,8 +139,8 @@ func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, e
 	return append(entries, journal.Entry{Section: x.Section, Data: begin, Waiter: w})
 }
 
-// Activity records when an agent last sent a frame, and whether the session's reader is handling one. Times are
-// readings of the source's Clock.
+// Activity records when an agent last sent a message, and whether the session's reader is handling one now.
+// Times are readings of the source's Clock.
 type Activity struct {
 	heardAt  atomic.Int64 // time of the last frame from the agent
 	pingedAt atomic.Int64 // time of the last ping to the agent
@@ -227,7 +228,8 @@ func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S)
 	return old, true
 }
 
-// Remove removes session x if x is still the session of its node. It returns false if the node has a newer session.
+// Remove removes session x from the registry, unless a newer session of the node has replaced x. It returns
+// false if the node has a newer session.
 func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,7 +247,7 @@ func (r *Registry[S]) Get(node model.NodeID) *S {
 	return r.sessions[node]
 }
 
-// Len returns the number of sessions.
+// Len returns the number of open sessions in the registry.
 func (r *Registry[S]) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -262,9 +264,9 @@ func (r *Registry[S]) ForEach(fn func(*S)) {
 	}
 }
 
-// BatchEncoder encodes one batch of results from an agent as entries for the journal. It builds one entry for
-// the sending node, and one per result about a proxy node. It reuses its memory. One commit contains all of
-// them.
+// BatchEncoder encodes one agent's batch as journal entries, one for the node and one per proxy result. It
+// builds one entry for the sending node, and one per result about a proxy node. It reuses its memory. One
+// commit contains all of them.
 type BatchEncoder struct {
 	data []byte
 	list [1]journal.Entry

@@ -8,8 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Lane is one of a session's two send queues, either for short or for long messages. Acknowledgements are
-// short, assignments are long. Two exist so that urgent short messages do not wait behind long ones.
+// Lane is one of a session's two send queues, for short messages (acknowledgements) or long messages
+// (assignments). Acknowledgements are short, assignments are long. Two exist so that urgent short messages do
+// not wait behind long ones.
 type Lane uint8
 
 const (
@@ -18,18 +19,18 @@ const (
 	lanes
 )
 
-// MessageSet is a set of message kinds that a session must still send. Each kind has one bit.
+// MessageSet is a bit set of message kinds that the server must still send in a session. Each kind has one bit.
 type MessageSet uint16
 
-// Outgoing has the kinds of messages that a session must still send, separately for each send queue. Window.Mu
-// guards it.
+// Outgoing records, for each send queue of a session, which kinds of messages the server must still send.
+// Window.Mu guards it.
 type Outgoing struct {
 	duties [lanes]MessageSet
 	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
 }
 
-// BlockWriters prevents writer goroutines from sending to a new session until UnblockWriters. Its first message
-// thus precedes all others.
+// BlockWriters keeps writer goroutines from sending in a new session, so that its first message comes first.
+// Its first message thus precedes all others.
 func (o *Outgoing) BlockWriters() { o.queued = [lanes]bool{true, true} }
 
 // Sender is a session with pending messages, which a writer goroutine sends by Flush. Only one writer per lane calls
@@ -97,7 +98,7 @@ func (o *WriterQueue[S]) Add(x S, duties MessageSet) {
 	o.AddLocked(x, duties)
 }
 
-// AddLocked marks kinds of messages as due and queues the session, for callers with the session's lock.
+// AddLocked marks kinds of messages as to be sent and queues the session, for callers with its lock.
 func (o *WriterQueue[S]) AddLocked(x S, duties MessageSet) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties
@@ -118,7 +119,7 @@ func (o *WriterQueue[S]) UnblockWriters(x S) {
 	}
 }
 
-// queueSession queues a session for the writers. The caller holds its Mu.
+// queueSession queues a session with messages to send for the writer goroutines. The caller holds its Mu.
 func (o *WriterQueue[S]) queueSession(x S) {
 	o.mu.Lock()
 	if o.n == len(o.ring) {
@@ -139,7 +140,7 @@ func (o *WriterQueue[S]) queueSession(x S) {
 	}
 }
 
-// AddWriterIfStuck starts another writer goroutine if no session has been written since the last call. Peers
+// AddWriterIfStuck starts another writer goroutine if no queued session was served since the last call. Peers
 // that do not read may block all writers. Call it once a second.
 func (o *WriterQueue[S]) AddWriterIfStuck() {
 	o.mu.Lock()
@@ -152,8 +153,8 @@ func (o *WriterQueue[S]) AddWriterIfStuck() {
 	}
 }
 
-// takeSession waits for a queued session and removes the session from the queue. It returns false if the outbox is
-// closed and empty.
+// takeSession waits for a session in the queue, and takes the session out for a writer goroutine. It returns
+// false if the outbox is closed and empty.
 func (o *WriterQueue[S]) takeSession() (x S, ok bool) {
 	var none S
 	o.mu.Lock()
@@ -185,7 +186,7 @@ func (o *WriterQueue[S]) Close() {
 	o.filled.Broadcast()
 }
 
-// Start starts n writer goroutines.
+// Start starts n goroutines that write the messages of queued sessions.
 func (o *WriterQueue[S]) Start(n int) {
 	for range n {
 		o.life.writers.Go(o.runWriter)

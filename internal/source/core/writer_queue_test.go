@@ -7,13 +7,13 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// silentSender is a fake Sender without a connection.
+// silentSender is a fake session without a connection, for tests of the writer queue.
 type silentSender struct{ Session }
 
-// Flush writes nothing, because the sender has no connection.
+// Flush writes nothing, because the fake session has no connection.
 func (*silentSender) Flush(*WriteBuffers, MessageSet) error { return nil }
 
-// FlushFailed does nothing, because writes never fail.
+// FlushFailed does nothing, because writes of the fake session never fail.
 func (*silentSender) FlushFailed() {}
 
 // newTestQueue returns a writer queue for sessions without a connection. Their Flush writes nothing.

@@ -28,7 +28,7 @@ const (
 	slowDuration = 2 * slowInterval
 )
 
-// agentThrottle decides when the server asks a class of agents to send less often, and by how much.
+// agentThrottle decides when agents must send less often, and how long agents wait before each batch.
 type agentThrottle struct {
 	threshold float64 // fill level that starts a slowdown
 	active    bool
@@ -91,8 +91,8 @@ func (s *Server) slowAgents(ctx context.Context) {
 	}
 }
 
-// queuedBackPressure is the last request to a session's agent to send less often. The message is called BackPressure.
-// Its Mu guards it.
+// queuedBackPressure is the latest message, still unsent, that asks a session's agent to send less often. The
+// message is called BackPressure. Its Mu guards it.
 type queuedBackPressure struct {
 	reason string
 	linger time.Duration
@@ -115,20 +115,20 @@ func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// chargeBatch charges a batch to the rate limits, and pauses the reader above a limit.
+// chargeBatch counts a batch against the rate limits, and pauses reading from the agent above a limit.
 func (x *session) chargeBatch(c *core.TrafficCost) {
 	debt := x.Budget.Spend(c)
 	x.pauseForDebt(&debt)
 }
 
-// waitForWorkerShare pauses the reader if values of the node have used too much worker time. It does so if
-// earlier values of the node took more than its share.
+// waitForWorkerShare pauses reading from the agent if the node's values have used too much worker time. It does
+// so if earlier values of the node took more than its share.
 func (x *session) waitForWorkerShare() {
 	debt := x.Budget.Debt(core.LoadSteps)
 	x.pauseForDebt(&debt)
 }
 
-// pauseForDebt pauses the reader above a rate limit, and asks the agent to send less often.
+// pauseForDebt pauses reading from an agent above its rate limit, and asks the agent to send less often.
 func (x *session) pauseForDebt(debt *core.Debt) {
 	if debt.Wait > 0 {
 		x.queueBackPressure(x.srv.monotonicNs(), maxLinger, debt.Reason())

@@ -58,7 +58,7 @@ func TestThrottleSlowsAndRecovers(t *testing.T) {
 	}
 }
 
-// pacedAgent is a test agent with a new result every 97 ms. It records when its frames are sent.
+// pacedAgent is a simulated agent that makes a new result every 97 ms. It records when its frames are sent.
 type pacedAgent struct {
 	link.Events // nil: the server sends no runs
 	began       time.Time
@@ -69,7 +69,7 @@ type pacedAgent struct {
 	added       chan struct{}
 }
 
-// Streams reports that the agent has one numbered stream of results.
+// Streams returns one stream (numbered sequence of results), because the simulated agent has only one.
 func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
@@ -77,7 +77,7 @@ func (m *pacedAgent) Streams() []wire.StreamRange {
 // Backlog returns zero, because the agent has no backlog of unsent results.
 func (m *pacedAgent) Backlog() uint64 { return 0 }
 
-// Resume does nothing, because the test has one session only.
+// Resume does nothing, because the simulated agent never continues an earlier session.
 func (m *pacedAgent) Resume([]wire.StreamLast) error { return nil }
 
 // Keepalive does nothing, because the agent sends a result every 97 ms anyway.
@@ -89,14 +89,14 @@ func (m *pacedAgent) Acked(*wire.Ack) {}
 // Notify returns the channel that receives a value after each new result.
 func (m *pacedAgent) Notify() <-chan struct{} { return m.added }
 
-// Unsent returns how many results are unsent.
+// Unsent returns how many results the simulated agent has not sent yet.
 func (m *pacedAgent) Unsent() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return int(m.made - m.sent), false
 }
 
-// Next fills the next batch with unsent results.
+// Next fills the simulated agent's next batch with results that were not sent yet.
 func (m *pacedAgent) Next(b *wire.Batch, _, most int) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,10 +124,10 @@ func (m *pacedAgent) makeResults(ctx context.Context, after time.Duration) {
 	}
 }
 
-// Connected ignores the start of the session.
+// Connected does nothing, because the simulated agent sends results from its start.
 func (m *pacedAgent) Connected(string, *wire.Welcome) {}
 
-// Disconnected ignores the end of the session.
+// Disconnected does nothing, because the test needs no reaction to the end of the session.
 func (m *pacedAgent) Disconnected(string, error) {}
 
 // Assigned ignores the assignment, because the agent makes its own results.
@@ -211,7 +211,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 	})
 }
 
-// stallDisk makes the next disk sync last for a duration. Call it in a bubble.
+// stallDisk makes the next sync of the simulated disk take the given duration. Call it in a bubble.
 func (s *loadedServer) stallDisk(d time.Duration) {
 	var once sync.Once
 	s.disk.OnOperation(func(op faultfs.Op) error {
@@ -245,8 +245,8 @@ func (s *loadedServer) countSlowdowns() (n float64) {
 	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
 }
 
-// TestStallOfASecondSlowsEachAgentOnce stalls the disk for a second, and expects one slowdown of each agent. After
-// some seconds the agents send at their usual rate.
+// TestStallOfASecondSlowsEachAgentOnce stalls the simulated disk for a second, and expects one slowdown message
+// to each agent. After some seconds the agents send at their usual rate.
 func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {

@@ -112,7 +112,7 @@ type Retirement struct {
 	Type     string // a command that lets the machine in again
 }
 
-// Proof holds the node id and public key that an agent proves by its client certificate. The zero Proof
+// Proof is the node id and public key that an agent has proved by its client certificate. The zero Proof
 // believes Hello: plain loopback connections only.
 type Proof struct {
 	Node uuid.UUID
@@ -135,8 +135,8 @@ type Nodes interface {
 	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
-// View is the interface for the last sequence numbers of nodes and the limits on new events. It has the last
-// sequence numbers of streams and the limits on events.
+// View is the interface that returns nodes' last sequence numbers, and decides whether results may create
+// events. It has the last sequence numbers of streams and the limits on events.
 type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
@@ -153,7 +153,7 @@ type Inventories interface {
 	Admit(namespace model.NamespaceID, body []byte) (reason string)
 }
 
-// SessionLoss describes a sudden loss of sessions, with their number and the time of the loss.
+// SessionLoss describes a sudden loss of sessions, with the numbers of lost and earlier sessions.
 type SessionLoss struct {
 	Sessions int           // sessions that ended without Bye
 	Before   int           // sessions at the beginning of the window

@@ -69,7 +69,8 @@ func (w *testServer) addNode(n int, definitions ...model.DefinitionID) uuid.UUID
 	return uid
 }
 
-// testAgent is the agent's side of a test session. It records the received messages.
+// testAgent is the agent's side of a test session, and records the server's messages. It records the received
+// messages.
 type testAgent struct {
 	*link.Session
 	link.Handler // nil: tests of its other messages have their own
@@ -89,8 +90,8 @@ type testAgent struct {
 
 var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// openSession opens an agent's session with a configuration and Hello message that the given function has
-// changed. The function change makes the changes.
+// openSession opens a test agent's session after the given function has changed the configuration and Hello
+// message. The function change makes the changes.
 func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	return w.openSessionWith(uid, nil, change)
 }
@@ -131,7 +132,7 @@ func (w *testServer) openAgent(uid uuid.UUID) *testAgent {
 	return w.mustOpenSession(uid, nil, nil)
 }
 
-// update calls fn under the agent's lock and wakes the goroutines that wait for a change.
+// update calls fn under the test agent's lock, and wakes goroutines waiting for recorded messages.
 func (a *testAgent) update(fn func()) {
 	a.mu.Lock()
 	fn()
@@ -139,7 +140,7 @@ func (a *testAgent) update(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits until the given condition function returns true.
+// wait waits until the given condition on the recorded messages is true.
 func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
@@ -157,7 +158,7 @@ func (a *testAgent) wait(what string, ok func() bool) {
 // OpenedSession records the server's first message, Welcome.
 func (a *testAgent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 
-// Assigned records the assignment.
+// Assigned records the assignment that the test agent has received.
 func (a *testAgent) Assigned(_ *link.Session, h *link.Assignment) {
 	a.update(func() { a.assignments = append(a.assignments, h) })
 }
@@ -167,7 +168,7 @@ func (w *testServer) requestRun(node model.NodeID, definition model.DefinitionID
 	return w.server.RequestRun(w.server.NewRuns(), node, wire.Run{Definition: definition})
 }
 
-// Reply records the received secret values.
+// Reply records the secret values that the test agent has received.
 func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.update(func() {
 		for _, g := range x.SecretsReply.Values {
@@ -177,7 +178,7 @@ func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	})
 }
 
-// RunNow records the requested run.
+// RunNow records the ad-hoc run that the server has requested from the test agent.
 func (a *testAgent) RunNow(_ *link.Session, r *wire.Run) {
 	a.update(func() { a.runs = append(a.runs, *r) })
 }
@@ -187,10 +188,10 @@ func (a *testAgent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.update(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
 
-// ServerStops ignores the announced stop of the server.
+// ServerStops ignores the server's announcement of its stop, because the test agent need not react.
 func (a *testAgent) ServerStops(*link.Session, time.Duration, string) {}
 
-// Acked records acknowledgements and refusals.
+// Acked records the acknowledgements and refusals that the test agent has received.
 func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	a.update(func() {
 		for _, l := range ack.Last {
@@ -252,7 +253,7 @@ func resultBatch(first uint64, n int, definition model.DefinitionID) *wire.Batch
 	return b
 }
 
-// send sends a batch to the server.
+// send sends a batch of results to the server as the test agent.
 func (a *testAgent) send(b *wire.Batch) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.Send(b))
@@ -271,8 +272,8 @@ func (w *testServer) countMetric(name, label string) float64 {
 	return 0
 }
 
-// checkOutcomes expects the metrics to count each received message exactly once, with one outcome. A message may be
-// counted before its outcome.
+// checkOutcomes expects the metrics to show exactly one outcome for each message that the server received. A
+// message may be counted before its outcome.
 func (w *testServer) checkOutcomes() {
 	w.t.Helper()
 	testenv.Until(w.t, "every message received has one outcome", func() bool {
@@ -300,7 +301,7 @@ func newMemoryNodes() *memoryNodes {
 // change calls fn under the lock, so that fn can change the test's nodes.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
-// setNode adds or replaces a node.
+// setNode adds a node to the test's nodes, or replaces the node with the same uid.
 func (m *memoryNodes) setNode(uid uuid.UUID, n core.Node) { m.change(func() { m.nodes[uid] = n }) }
 
 // retire removes a node and records why its machine is refused from now on.
@@ -313,19 +314,20 @@ func (m *memoryNodes) setLimits(id model.NamespaceID, l core.NamespaceLimits) {
 	m.change(func() { m.limits[id] = l })
 }
 
-// Lookup returns the node with a uid.
+// Lookup returns the test node with the given uid (the identity in its certificate).
 func (m *memoryNodes) Lookup(uid uuid.UUID) (n core.Node, ok bool) {
 	m.change(func() { n, ok = m.nodes[uid] })
 	return n, ok
 }
 
-// Retirement returns why a machine is refused.
+// Retirement returns why the test has retired the node of a machine, the reason for refusals.
 func (m *memoryNodes) Retirement(uid uuid.UUID, _ string) (r Retirement) {
 	m.change(func() { r = m.retired[uid] })
 	return r
 }
 
-// FirstKey records the first key of a node. If another node already has the key, it returns the name of that node.
+// FirstKey records the first public key with which a test node connects. If another node already has the key,
+// it returns the name of that node.
 func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -342,17 +344,17 @@ func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder stri
 	return n.Key, ""
 }
 
-// RecordAgent ignores the data of the Hello message.
+// RecordAgent ignores the facts and labels in a Hello message, because the tests do not read the data.
 func (m *memoryNodes) RecordAgent(core.Node, *wire.Hello) (string, string) { return "", "" }
 
-// Namespace returns the limits of a namespace.
+// Namespace returns the rate limits that the test has set for a namespace.
 func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	m.change(func() { l = m.limits[id] })
 	l.Namespace = fmt.Sprint("namespace", id)
 	return l
 }
 
-// memoryPlan keeps the assignments of test nodes in memory.
+// memoryPlan is a fake planner that keeps the assignments of test nodes in memory.
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
@@ -366,7 +368,7 @@ func newMemoryPlan() *memoryPlan {
 	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, definitions: map[model.DefinitionID]*model.Definition{}}
 }
 
-// assign sets which compiled checks a test node has, and notifies the server.
+// assign assigns the given compiled checks to a test node, and notifies the server of the change.
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.DefinitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -410,11 +412,11 @@ func (m *memoryPlan) Definition(id model.DefinitionID) *model.Definition {
 	return m.definitions[id]
 }
 
-// Subscribe stores the function to call after changes.
+// Subscribe stores the function that the fake planner calls after each change of an assignment.
 func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.notify = fn }
 
-// memoryJournal is a fake journal in memory that also returns the last sequence numbers of its entries. pauseCommits
-// holds commits back.
+// memoryJournal is a fake journal in memory that also knows each node's last committed sequence numbers.
+// pauseCommits holds commits back.
 type memoryJournal struct {
 	journal.Journal // nil: sessions call no other methods
 	mu              sync.Mutex
@@ -498,7 +500,7 @@ func (j *memoryJournal) apply(data []byte) {
 	}
 }
 
-// update calls fn under the lock and wakes the commit goroutine.
+// update calls fn under the fake journal's lock, and wakes the goroutine that commits.
 func (j *memoryJournal) update(fn func()) { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
 
 // pauseCommits pauses or resumes commits of the test journal.
@@ -507,7 +509,7 @@ func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on 
 // queued returns how many entries wait for a commit.
 func (j *memoryJournal) queued() int { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
 
-// Append queues copies of entries for the next commit.
+// Append queues copies of entries for the next commit of the fake journal.
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		entries[i].Data = slices.Clone(entries[i].Data)
@@ -535,7 +537,7 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 	return list, nil
 }
 
-// Admit asks a function of the test whether a result may create a new event.
+// Admit lets a function of the test decide whether a result may create a new event.
 func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckDefinition) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)
@@ -543,15 +545,15 @@ func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckDefinition) (stri
 	return "", ""
 }
 
-// Incarnation returns a constant as the journal's incarnation (id of its uninterrupted history).
+// Incarnation returns a constant incarnation, because the fake journal never loses its history.
 func (j *memoryJournal) Incarnation() journal.Incarnation {
 	return journal.Incarnation{ID: 42, Epoch: 1}
 }
 
-// Stats returns the statistics that the test has set.
+// Stats returns the journal statistics that the test has set.
 func (j *memoryJournal) Stats() journal.Stats { j.mu.Lock(); defer j.mu.Unlock(); return j.stats }
 
-// Close commits queued entries and ends the goroutine.
+// Close commits the queued entries, and ends the fake journal's goroutine.
 func (j *memoryJournal) Close() error {
 	j.update(func() { j.closed = true })
 	<-j.done

@@ -24,7 +24,7 @@ type sessionStartOutcome struct {
 	err error
 }
 
-// Committed passes the commit result to the waiting handshake.
+// Committed passes the journal position or error of the session's start to the waiting handshake.
 func (c sessionStartCommit) Committed(_ uint64, at journal.Position, err error) {
 	c <- sessionStartOutcome{at, err}
 }

@@ -27,8 +27,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// A node may send results of its former checks, but not of foreign checks. Foreign are checks of another namespace and
-// the server's built-in checks.
+// TestResultsOfForeignDefinitionsAreRefused sends results of former checks, other namespaces' checks and
+// built-in checks, and expects only the former accepted. Foreign are checks of another namespace and the
+// server's built-in checks.
 func TestResultsOfForeignDefinitionsAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	define := func(id model.DefinitionID, check model.CheckID, namespace model.NamespaceID) {
@@ -74,7 +75,7 @@ func TestBytesOfResultsAndFactsAreCharged(t *testing.T) {
 	}
 }
 
-// rawClient is a client that writes arbitrary bytes to its connection.
+// rawClient is a test client that can write any bytes, even invalid frames, to the server.
 type rawClient struct {
 	*wsconn.Conn
 	t testing.TB
@@ -88,14 +89,14 @@ func (w *testServer) rawClient(nc net.Conn) *rawClient {
 	return &rawClient{conn, w.t}
 }
 
-// dial opens a TCP connection to the server.
+// dial opens a TCP connection to the test server.
 func (w *testServer) dial() net.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return nc
 }
 
-// openRaw opens a session whose client writes arbitrary bytes.
+// openRaw opens a session with a test client that can then write any bytes.
 func (w *testServer) openRaw(uid uuid.UUID) *rawClient {
 	w.t.Helper()
 	f := w.rawClient(w.dial())

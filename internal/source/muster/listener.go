@@ -38,13 +38,14 @@ func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	return newListener(l, authority, server, log, true)
 }
 
-// ListenPeople returns a listener for browsers and commands, but not for agents. Its TLS handshake refuses clients
-// that offer only the agent protocol muster.v1.
+// ListenPeople returns a TLS listener for people's browsers and commands, which accepts no agents. Its TLS
+// handshake refuses clients that offer only the agent protocol muster.v1.
 func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
 	return newListener(l, authority, server, log, false)
 }
 
-// newListener returns a TLS listener for browsers and the command line. If agents is set, it also serves agents.
+// newListener returns a TLS listener that accepts people's browsers and commands. If agents is set, it also
+// serves agents.
 func newListener(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -118,7 +119,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return l.server.admission.Serve(ctx, &listener)
 }
 
-// serve passes a connection to the server that its ALPN protocol selects.
+// serve passes a connection to the agents' or the users' server, as its ALPN protocol demands.
 func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	conn := nc.(*tls.Conn)
 	state := conn.ConnectionState()
@@ -134,8 +135,8 @@ func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// certificateIdentity returns the node identity in a verified client certificate. It cannot fail, because VerifyConnection has
-// read the same certificate.
+// certificateIdentity returns the node id and public key in a verified client certificate of an agent. It
+// cannot fail, because VerifyConnection has read the same certificate.
 func certificateIdentity(chain []*x509.Certificate) Proof {
 	uid, err := pki.NodeOf(chain[0])
 	if err != nil {
@@ -165,7 +166,7 @@ func (q *connQueue) addConn(nc net.Conn) {
 	}
 }
 
-// Accept returns the next queued connection.
+// Accept returns the next queued connection to the HTTP server.
 func (q *connQueue) Accept() (net.Conn, error) {
 	select {
 	case nc := <-q.conns:
@@ -192,8 +193,8 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
 }
 
-// serverNameCheck counts and logs requested host names that are missing in the server's certificate. TLS clients
-// request the names. Clients of people refuse the certificate then; agents verify by the CA alone.
+// serverNameCheck counts and logs host names that clients request but the server's certificate lacks. TLS
+// clients request the names. Clients of people refuse the certificate then; agents verify by the CA alone.
 type serverNameCheck struct {
 	authority      *pki.Authority
 	metrics        *metrics

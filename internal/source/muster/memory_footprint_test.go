@@ -72,7 +72,8 @@ func residentBytes(pid int) int {
 	return stat.ResidentMemory()
 }
 
-// measureFootprint measures the memory of n agents on both ends, and the time to connect all.
+// measureFootprint measures the memory that n connected agents use in server and clients, and the time to
+// connect.
 func measureFootprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
 	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
@@ -128,7 +129,7 @@ func measureFootprint(b *testing.B, n int, secure bool) {
 	w.stop()
 }
 
-// ackReceiver is a link.Handler of a benchmark agent that counts acknowledgements.
+// ackReceiver is the message handler of a benchmark agent, and counts the received acknowledgements.
 type ackReceiver struct {
 	link.Handler // nil: the server sends no other messages
 	acked        chan struct{}
@@ -236,7 +237,7 @@ type nullJournal struct {
 	at uint64
 }
 
-// Append reports each entry as durable, without storing any.
+// Append reports each entry as durable at once, and stores no entry.
 func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		j.at++
@@ -247,8 +248,8 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 	return nil
 }
 
-// BenchmarkBatch measures the time from a received batch to its acknowledgement. Results allocate nothing. The report
-// is signed, of 11 components.
+// BenchmarkBatch measures the time from the arrival of a batch of results to the sending of its
+// acknowledgement. Results allocate nothing. The report is signed, of 11 components.
 func BenchmarkBatch(b *testing.B) {
 	report := resultBatch(1, 1, 2)
 	report.Signals[0].Kind, report.Signals[0].Body = wire.SignalReport, wire.AppendReport(nil, &wire.Report{

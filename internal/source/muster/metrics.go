@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome is the outcome of a received frame, such as kept or malformed, as a label for metrics. Every frame
-// raises exactly one.
+// frameOutcome is the outcome of a message (frame) received from an agent, such as kept or malformed. Every
+// frame raises exactly one.
 type frameOutcome uint8
 
 const (
@@ -36,8 +36,8 @@ var outcomeNames = [outcomes]string{
 	"kept", "repeated", "numbers_missing", "malformed", "oversized", "streams", "not_stored", "replaced", "stalled", "confirmed", "bye", "stats", "too_fast", "run_result", "not_requested", "facts", "secrets", "unknown_kind",
 }
 
-// signalDecision is the server's decision about one result or other signal, such as accepted or refused. It is
-// a label for metrics.
+// signalDecision is the server's decision about one result or other item in a batch, such as accepted. It is a
+// label for metrics.
 type signalDecision uint8
 
 const (
@@ -94,14 +94,14 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	return m
 }
 
-// fleetMetrics exports the agents' own statistics as sums over the fleet. One series per node would be too many. The
-// sums are computed at each scrape.
+// fleetMetrics exports the statistics that agents report about themselves, summed over the fleet. One series
+// per node would be too many. The sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 
-// Describe sends the descriptions of all metrics.
+// Describe sends the descriptions of all fleet metrics to Prometheus' registry.
 func (m fleetMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
-// Collect sums the agents' statistics and sends the metrics.
+// Collect sums the agents' statistics over the fleet, and sends the sums as metrics.
 func (m fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	const prefix = "muster_agents_"
 	spooled := prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -48,7 +48,7 @@ type logBuffer struct {
 	text strings.Builder
 }
 
-// Write appends to the buffered log.
+// Write appends log output of the server to the buffer, for the test.
 func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

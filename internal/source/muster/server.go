@@ -76,8 +76,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// monotonicNs returns the nanoseconds since the server's creation. It is never zero, and the wall clock does not
-// matter.
+// monotonicNs returns the nanoseconds of monotonic time since the creation of the server. It is never zero, and
+// the wall clock does not matter.
 func (s *Server) monotonicNs() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
 
 // pushWriters is the number of goroutines that write assignments. It is small, because encoding takes a processor.
@@ -171,7 +171,7 @@ func (s *Server) Archives() *core.Archives { return s.archives }
 // Connected reports whether the node has a session on the server.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
-// Sessions returns the number of sessions.
+// Sessions returns the number of open agent sessions.
 func (s *Server) Sessions() int { return s.registry.Len() }
 
 // jitterMs returns a random duration between 0.5 d and 1.5 d, in milliseconds.
@@ -216,8 +216,8 @@ type sessionLossDetector struct {
 	reported bool // the present loss of sessions was reported
 }
 
-// configure sets how many sessions must end within which time for a sudden loss. It also sets the function for
-// the report.
+// configure sets the thresholds (number, share, time) of a sudden loss of sessions, and the report function. It
+// also sets the function for the report.
 func (w *sessionLossDetector) configure(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
@@ -310,7 +310,7 @@ func (x *session) storeAgentStats(body []byte) frameOutcome {
 	return agentStats
 }
 
-// Agent describes the connected agent of a node. ok is false without a session.
+// Agent describes the connected agent of a node, from the data of its session. ok is false without a session.
 func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {

@@ -53,15 +53,16 @@ type sessionStream struct {
 
 const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
-// sessionClosing records how a session ends. It has the last message (Refuse), and whether the agent has announced its
-// end by Bye.
+// sessionClosing records how a session ends, by a goodbye of the agent or a refusal by the server. It has the
+// last message (Refuse), and whether the agent has announced its end by Bye.
 type sessionClosing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // the last message of the session; nil: none
 	written bool         // the refusal was sent, or could not be; signals Window.Changed
 }
 
-// sentAssignment records the assignment that the server has sent, and the agent's confirmation.
+// sentAssignment records which assignment the server has sent in a session, and whether the agent has
+// confirmed.
 type sentAssignment struct {
 	sent        *directory.Assignment    // named by Hello or sent; nil: unknown, so the next one is sent whole
 	unconfirmed int                      // sent and not answered by AssignmentStatus yet
@@ -110,7 +111,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 const tooManyConnsAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
 	"too many connections of this node are opening sessions.\n"
 
-// Message reads and handles one message.
+// Message reads the agent's next message and handles the message.
 func (x *session) Message() (cause string) {
 	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.FrameBytes)
 	if err != nil {
@@ -150,7 +151,7 @@ func (x *session) ReadFailed(err error) string {
 	return cause
 }
 
-// End ends the session.
+// End ends the session, aborts its pending ad-hoc runs, and closes the connection.
 func (x *session) End(cause string) {
 	x.srv.closingSessions.Add(1)
 	defer x.srv.closingSessions.Add(-1)
@@ -253,8 +254,8 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 // staleFor is the time after a pause of the server in which late frames may still arrive.
 const staleFor = 10 * time.Second
 
-// isStale reports whether a message may have waited unread while the server's process was stopped. The age of such a
-// frame is unknown. The agent sends it again in another session.
+// isStale reports whether a message's age is unknown, because the server's process was stopped before reading.
+// The age of such a frame is unknown. The agent sends it again in another session.
 func (x *session) isStale() bool {
 	if x.srv.cfg.Stalled == nil {
 		return false
@@ -297,8 +298,8 @@ func (x *session) refuseLocked(r *wire.Refuse) {
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// newStallRefusal returns the message that ends a session after a pause of the server's process. The agent then sends
-// its results again.
+// newStallRefusal returns the refusal that ends a session after the server's process was stopped for a while.
+// The agent then sends its results again.
 func (s *Server) newStallRefusal() *wire.Refuse {
 	return s.newRefusal(outcomeNames[serverStalled], "the server was paused: send the results again with their present age", 2*time.Second)
 }

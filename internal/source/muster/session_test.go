@@ -122,8 +122,8 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	}
 }
 
-// TestGapReplacesMissingNumbers sends a report about dropped results, and expects the server to acknowledge the
-// numbers of the results. The report is called a gap.
+// TestGapReplacesMissingNumbers reports results that the agent dropped, and expects the server to acknowledge
+// the missing numbers. The report is called a gap.
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -132,7 +132,7 @@ func TestGapReplacesMissingNumbers(t *testing.T) {
 	a.waitAck(101)
 }
 
-// sendRaw sends bytes to the server as one message of the agent.
+// sendRaw sends raw bytes to the server as one message of the test agent.
 func sendRaw(a *testAgent, message []byte) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.SendFrame(wire.StreamKey{}, 0, append(make([]byte, wsconn.Headroom), message...)))
@@ -346,8 +346,8 @@ func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// TestChangedOutputLimitStartsANewSession changes the output limit, and expects the end of the session. The message
-// Welcome announced the old limit. It counts as no sudden loss of sessions.
+// TestChangedOutputLimitStartsANewSession changes the limit of check output, and expects the server to end the
+// session. The message Welcome announced the old limit. It counts as no sudden loss of sessions.
 func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	shed := make(chan SessionLoss, 1)
 	w := newTestServer(t, func(c *Config) {
@@ -589,11 +589,11 @@ func newCloneServer(t *testing.T, probe time.Duration) *cloneServer {
 	return w
 }
 
-// clones returns the clones that the server has reported.
+// clones returns the refused clones (machines with another's identity) that the server has reported.
 func (w *cloneServer) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.reported }
 
-// TestCloneIsRefused checks that a second machine with the identity of a connected one is refused. A probe without an
-// answer would exceed the time of the test.
+// TestCloneIsRefused connects a second machine with the identity of a connected machine, and expects a refusal.
+// A probe without an answer would exceed the time of the test.
 func TestCloneIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ machine, boot string }{
 		"another machine":                                    {machineB, "boot2"},

@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// tlsServer is a testServer with TLS and enrolment.
+// tlsServer is a test server of agents with TLS, where machines can enrol.
 type tlsServer struct {
 	*testServer
 	dir       string // of the authority
@@ -36,7 +36,7 @@ type tlsServer struct {
 	listener  *Listener
 }
 
-// memoryTokens keeps join tokens in memory.
+// memoryTokens is a fake token store that keeps join tokens in memory.
 type memoryTokens struct{ by map[string]pki.JoinToken }
 
 // Create stores a join token.
@@ -51,7 +51,7 @@ func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error)
 	return t, nil
 }
 
-// NodeOfKey returns false, because no key belongs to a node yet.
+// NodeOfKey finds no node, because no key in the test belongs to a node yet.
 func (h *tlsServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
 
 // RefuseKey returns nil, because the test refuses no machine's key.
@@ -60,7 +60,7 @@ func (h *tlsServer) RefuseKey(string) error { return nil }
 // UnknownNode returns false, because the test server never loses a node.
 func (h *tlsServer) UnknownNode(uuid.UUID) bool { return false }
 
-// Register makes the machine a node with one check.
+// Register registers an enrolling machine as a node with one assigned check.
 func (h *tlsServer) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
 	id, uid := model.NodeID(5000+len(h.nodes.nodes)), uuid.New()
 	h.nodes.setNode(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
@@ -105,8 +105,8 @@ func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tls
 // enrol enrols a machine with a join token and returns its identity.
 func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-// enrolBy enrols a machine over given connections, and returns the machine's identity. The function dial opens the
-// connections.
+// enrolBy enrols a machine over connections from the given dial function, and returns the machine's identity.
+// The function dial opens the connections.
 func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
@@ -190,7 +190,8 @@ func TestUsersNeedNoCertificate(t *testing.T) {
 	}
 }
 
-// TestSessionNeedsTheNodesCertificate checks that a session is refused with another node's or CA's certificate.
+// TestSessionNeedsTheNodesCertificate opens sessions with certificates of another node or another CA, and
+// expects refusals.
 func TestSessionNeedsTheNodesCertificate(t *testing.T) {
 	h := newTLSServer(t)
 	good, other := h.enrol("good"), h.enrol("other")

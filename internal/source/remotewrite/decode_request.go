@@ -100,7 +100,7 @@ func (r *requestReader) next() bool {
 	return false
 }
 
-// readSeries reads the samples of one series, and finds its labels.
+// readSeries decodes the samples of one series, and keeps the labels of the series in encoded form.
 func (r *requestReader) readSeries(b []byte) {
 	r.encoded, r.copied, r.samples = nil, false, r.samples[:0]
 	for len(b) > 0 && r.err == nil {
@@ -124,8 +124,8 @@ func (r *requestReader) readSeries(b []byte) {
 	}
 }
 
-// addEncoded adds a part of the request body to the encoded labels of the current series. Adjacent parts of the body
-// are not copied. Each series has its own copy, because blocks keep its texts.
+// addEncoded appends encoded labels from the request body to the encoded labels of the series being read.
+// Adjacent parts of the body are not copied. Each series has its own copy, because blocks keep its texts.
 func (r *requestReader) addEncoded(part []byte) {
 	n := len(r.encoded)
 	switch {
@@ -189,7 +189,7 @@ func appendLabels(list []wire.SeriesLabel, fields []byte, most int) ([]wire.Seri
 	return list, nil
 }
 
-// symbol returns a text of the request's symbol table, by the index in a label.
+// symbol reads an index from encoded labels, and returns the text with that index in the symbol table.
 func (r *requestReader) symbol(b *[]byte) string {
 	number, n := protowire.ConsumeVarint(*b)
 	if n < 0 || number >= uint64(len(r.symbols)) {
@@ -203,8 +203,8 @@ func (r *requestReader) symbol(b *[]byte) string {
 // maxKey limits the key of a series, in bytes. A short number in a request may stand for a long symbol.
 const maxKey = 4096
 
-// labelKey returns the encoded labels of the present series, as the key of the cache. ok is false if they are too long
-// or malformed. The key is valid until the next call.
+// labelKey returns the encoded labels of the series being read, which are its key in the series cache. ok is
+// false if they are too long or malformed. The key is valid until the next call.
 func (r *requestReader) labelKey() (key []byte, ok bool) {
 	if !r.version2 {
 		return r.encoded, len(r.encoded) <= maxKey

@@ -49,7 +49,7 @@ func (b *sampleBatch) reset(namespace string, limits *Limits, now time.Time) {
 	}
 }
 
-// SeriesSample is one sample of a series that the server computed, with the labels of the series.
+// SeriesSample is one sample of a series that the server itself computed, with the series' labels.
 type SeriesSample struct {
 	Labels []wire.SeriesLabel
 	wire.Sample
@@ -91,8 +91,8 @@ func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) (ok 
 	return true
 }
 
-// addTimely adds the samples of a series to the batch, except for too old or future samples. Others are too old
-// or too far ahead. The labels are those under which the server stores the series.
+// addTimely adds a series' samples to the batch, but refuses samples with too old or future times. Others are
+// too old or too far ahead. The labels are those under which the server stores the series.
 func (b *sampleBatch) addTimely(section int, labels []wire.SeriesLabel, samples []wire.Sample) {
 	timely := samples[:0]
 	for _, s := range samples {
@@ -129,7 +129,7 @@ func (b *sampleBatch) emptyBlock() *wire.SampleBlock {
 	return new(wire.SampleBlock)
 }
 
-// finish makes one journal entry of the collected samples for a partition of the journal.
+// finish converts the collected samples of one journal partition to a journal entry.
 func (b *sampleBatch) finish(section int) {
 	block := b.sections[section]
 	b.block = block.Append(b.block[:0])
@@ -143,7 +143,7 @@ func (b *sampleBatch) finish(section int) {
 	b.idle = append(b.idle, block)
 }
 
-// finishAll makes one journal entry per partition of the journal from the collected samples.
+// finishAll converts the collected samples to journal entries, one for each journal partition with samples.
 func (b *sampleBatch) finishAll() {
 	for section, block := range b.sections {
 		if block != nil {
@@ -152,8 +152,8 @@ func (b *sampleBatch) finishAll() {
 	}
 }
 
-// setNamespace sorts the labels of a series, and adds the label with the name of the namespace. If the sender gave a
-// label of that name, it is renamed. Labels without a value are left out, as in Prometheus.
+// setNamespace sorts the labels of a series, and adds a label with the namespace's name as value. If the sender
+// gave a label of that name, it is renamed. Labels without a value are left out, as in Prometheus.
 func setNamespace(labels []wire.SeriesLabel, namespace string) []wire.SeriesLabel {
 	labels = slices.DeleteFunc(labels, func(l wire.SeriesLabel) bool { return l.Value == "" })
 	for i := range labels {
@@ -202,8 +202,8 @@ func valueOfLabel(labels []wire.SeriesLabel, name string) string {
 	return ""
 }
 
-// sectionOf returns the journal partition for a series, by a hash that never changes. All series of one Prometheus
-// target have the same section.
+// sectionOf returns the journal partition that stores a series, by a stable hash of labels. All series of one
+// Prometheus target have the same section.
 func sectionOf(labels []wire.SeriesLabel) int {
 	var h xxhash.Digest
 	h.Reset()

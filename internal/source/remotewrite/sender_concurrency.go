@@ -16,8 +16,8 @@ type requestCounts struct {
 	requests map[string]int
 }
 
-// beginRequest counts a request of a sender as in progress, and returns a function that ends the count. It returns an error
-// if the sender has too many requests.
+// beginRequest counts a sender's request as in progress, and returns a function to call after the request. It
+// returns an error if the sender has too many requests.
 func (s *requestCounts) beginRequest(credentials string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// cachedSeries is a series in the cache, with the sender's encoded labels and the stored labels.
+// cachedSeries is a cached series, with its labels in the sender's encoding and in the stored form.
 type cachedSeries struct {
 	namespace string
 	key       string             // requestReader.labelKey
@@ -40,12 +40,12 @@ type seriesCache struct {
 	next   time.Time // of the next sweep
 }
 
-// hash returns the hash of a series' key in a namespace.
+// hash returns the cache's hash of a namespace and of a series' encoded labels.
 func (c *seriesCache) hash(namespace string, key []byte) uint64 {
 	return xxhash.Sum64(key) ^ xxhash.Sum64String(namespace)
 }
 
-// find returns the cached series with a key in a namespace, or nil for an unknown series.
+// find returns the cached series with given encoded labels in a namespace, or nil for an unknown series.
 func (c *seriesCache) find(namespace string, key []byte) *cachedSeries {
 	hash := c.hash(namespace, key)
 	c.mu.RLock()
@@ -94,7 +94,7 @@ func (c *seriesCache) add(list []*cachedSeries, now time.Time) {
 	}
 }
 
-// sweep removes the series without a sample since the last sweep. The caller holds the lock.
+// sweep removes from the cache the series that got no sample since the last sweep. The caller holds the lock.
 func (c *seriesCache) sweep(now time.Time) {
 	for hash, x := range c.byHash {
 		if x.usedIn.Load() != c.sweeps {

@@ -98,7 +98,8 @@ func New(cfg Config) (*Server, error) {
 	}, nil
 }
 
-// Serve handles a request from a client address, and sets headers of the answer. The error is for its sender.
+// Serve handles one remote-write request, sets headers of the HTTP answer, and counts the result in the
+// metrics. The error is for its sender.
 func (s *Server) Serve(header http.Header, r *http.Request, _ string) error {
 	err := s.serve(header, r)
 	result := "ok"
@@ -149,8 +150,8 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	return s.write(r.Context(), header, &x.batch)
 }
 
-// senderKey returns the identity of a sender, either a user or a token. It is the user for a password. Several tokens
-// may have one user.
+// senderKey returns the token or user of a request, under which the server counts the sender's concurrent
+// requests. It is the user for a password. Several tokens may have one user.
 func senderKey(r *http.Request, user string) string {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return "token " + strings.TrimSpace(token)
@@ -259,7 +260,7 @@ func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) 
 	return nil
 }
 
-// outcome is the way in which the server handled a sample.
+// outcome says how the server handled a sample, such as written, too old or over a limit.
 type outcome int
 
 const (

@@ -33,7 +33,7 @@ const madeFact = "rudderInventory"
 // stream is the stream of the numbers that the server gives to signals of agents of Rudder.
 const stream wire.StreamID = 0x7275646465720001
 
-// nodes has the state of each node with data from its Rudder agent since the server's start.
+// nodes has the state of each node whose Rudder agent has sent files since the server's start.
 type nodes struct {
 	mu   sync.Mutex
 	byID map[model.NodeID]*node
@@ -70,8 +70,8 @@ func (x *nodes) get(info *intent.NodeInfo) *node {
 	return n
 }
 
-// lockNode locks the state of a node, and updates names and keepalive times from the directory. It creates a missing
-// state. The caller unlocks n.mu.
+// lockNode locks the state of a node, and refreshes its name and keepalive times from the node directory. It
+// creates a missing state. The caller unlocks n.mu.
 func (s *Server) lockNode(info *intent.NodeInfo) *node {
 	n := s.nodes.get(info)
 	n.mu.Lock()
@@ -88,7 +88,7 @@ func (s *Server) lockNode(info *intent.NodeInfo) *node {
 	return n
 }
 
-// interval returns the longest interval of the directives that a node's agent of Rudder runs.
+// interval returns the longest run interval among the directives of a node with a Rudder agent.
 func (s *Server) interval(id model.NodeID) time.Duration {
 	interval := time.Duration(model.DefaultPolicyInterval)
 	for _, d := range s.directives(id) {
@@ -111,7 +111,7 @@ func (s *Server) directives(id model.NodeID) (list []*model.DirectiveDefinition)
 	return list
 }
 
-// Connected reports whether the agent of a node has sent a run in time.
+// Connected reports whether a node's Rudder agent has sent its latest run before the keepalive time-out.
 func (s *Server) Connected(id model.NodeID) bool {
 	_, ok := s.Agent(id)
 	return ok
@@ -132,7 +132,7 @@ func (s *Server) Agent(id model.NodeID) (state core.Agent, ok bool) {
 	return state, ok
 }
 
-// Sessions returns the number of agents that have sent a run in time.
+// Sessions returns how many Rudder agents have sent their latest run before their keepalive time-outs.
 func (s *Server) Sessions() (count int) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -156,8 +156,8 @@ func (s *Server) recordRun(n *node, start time.Time, from netip.Addr) {
 	n.state.Confirmed, n.state.Address, n.state.Version = true, from.String(), version
 }
 
-// findNode returns a node by its id in Rudder, with its key. The node is in one of the namespaces that allow the address
-// of the sender.
+// findNode returns the node with a Rudder id, and the stored key for verifying its agent's signatures. The node
+// is in one of the namespaces that allow the address of the sender.
 func (s *Server) findNode(namespaces []string, id string) (info intent.NodeInfo, key *agentKey, err error) {
 	for _, namespace := range namespaces {
 		m := &intent.ExternalAgent{System: system, Namespace: namespace, ID: id}
@@ -173,7 +173,7 @@ func (s *Server) findNode(namespaces []string, id string) (info intent.NodeInfo,
 	return info, nil, nil
 }
 
-// keyOf returns the stored key of a node.
+// keyOf returns the stored public key of a node, which verifies its agent's signatures.
 func (s *Server) keyOf(info *intent.NodeInfo) (*agentKey, error) {
 	text, ok := s.cfg.Nodes.Node(info.ID).Facts.Get(keyFact)
 	if !ok {
@@ -187,8 +187,8 @@ func (s *Server) keyOf(info *intent.NodeInfo) (*agentKey, error) {
 	return keyFromDER(der)
 }
 
-// register returns the node that sent an inventory. It creates the node if the machine is unknown, with the key in the
-// inventory.
+// register returns the node whose agent sent an inventory, and creates the node of an unknown machine. It
+// creates the node if the machine is unknown, with the key in the inventory.
 func (s *Server) register(ctx context.Context, namespaces []string, m *machineInventory, from netip.Addr) (intent.NodeInfo, error) {
 	info, key, err := s.findNode(namespaces, m.node)
 	if err != nil {
@@ -251,8 +251,8 @@ func (s *Server) writeSignals(ctx context.Context, n *node, key wire.StreamKey, 
 	return nil
 }
 
-// lastNumber returns the last sequence number of a node's stream, once all earlier results are applied. The caller
-// holds n.mu.
+// lastNumber returns the last sequence number of a node's message stream, once the server has applied earlier
+// messages. The caller holds n.mu.
 func (s *Server) lastNumber(ctx context.Context, n *node, key wire.StreamKey) (uint64, error) {
 	list, err := s.cfg.View.LastNumbers(ctx, n.core.ID, n.written)
 	if err != nil {

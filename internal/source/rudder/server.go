@@ -61,19 +61,20 @@ type Nodes interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the interface for the last sequence number of each result stream of a node. *shard.Shard implements
-// it.
+// View is the interface for reading the last received sequence number of each message stream of a node.
+// *shard.Shard implements it.
 type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
 
-// Inventories is the interface to the inventories of nodes. *inventory.View implements it.
+// Inventories is the interface that returns a node's present inventory and admits new inventory data.
+// *inventory.View implements it.
 type Inventories interface {
 	Inventory(node model.NodeID) (reducer.Inventory, bool)
 	Admit(namespace model.NamespaceID, body []byte) (reason string)
 }
 
-// Runs is the interface to the last runs of directives. *compliance.View implements it.
+// Runs is the interface that finds the last run of a directive on a node. *compliance.View implements it.
 type Runs interface {
 	LastRun(node model.NodeID, directive model.UnitID) (compliance.Run, bool)
 }
@@ -143,7 +144,7 @@ const (
 	partialRun     outcome = "run_partial"     // a part of a run, started by hand on the node
 )
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one HTTP request of a Rudder agent or relay.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	deadline := time.Now().Add(s.cfg.Limits.Request)
 	_ = http.NewResponseController(w).SetReadDeadline(deadline)
@@ -384,7 +385,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// reportsOf returns the reports of a run, one for each directive.
+// reportsOf returns the compliance reports that result from an agent's run, one for each directive of the node.
 func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDefinition, parsed *agentRun, now time.Time) (list []wire.Signal) {
 	byDirective := map[string][]componentReport{}
 	for _, r := range parsed.reports {

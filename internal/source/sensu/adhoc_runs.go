@@ -91,8 +91,8 @@ func (x *session) cancelRun(id uint64) {
 	x.runs = slices.DeleteFunc(x.runs, func(a requestedRun) bool { return a.pending.ID == id })
 }
 
-// runTarget identifies the node under check, zero for the agent's own node or else a proxy node. For the agent
-// a proxy node is an entity, whose name its events repeat.
+// runTarget identifies the node that a check is about, with a zero value for the agent's own node. For the
+// agent a proxy node is an entity, whose name its events repeat.
 type runTarget struct {
 	directory.ProxyNode
 	name       string

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// nextAnswer returns the next answer of an ad-hoc run.
+// nextAnswer waits for the next answer to an ad-hoc run, and fails the test after 20 seconds.
 func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)

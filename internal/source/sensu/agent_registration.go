@@ -114,8 +114,8 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 		WithHint("give one of them a name of its own: --name")
 }
 
-// recordMachine stores the agent's facts, labels and groups of its machine in the inventory. Only a keepalive names
-// the handlers of the node's keepalive; an event names the handlers of its own check.
+// recordMachine stores the facts, labels and groups that an agent reports about its machine. Only a keepalive
+// names the handlers of the node's keepalive; an event names the handlers of its own check.
 func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive bool) {
 	m, err := received.ReadMachine()
 	if err != nil {
@@ -227,8 +227,9 @@ const (
 	maxAnnotationBytes = 512 // key and value
 )
 
-// agentReportOf converts a Sensu entity to the report of an agent. Labels stay, subscriptions become requested groups,
-// system and annotations become facts. Invalid labels and groups are dropped.
+// agentReportOf converts a Sensu entity to the facts, labels and requested groups that an agent reports. Labels
+// stay, subscriptions become requested groups, system and annotations become facts. Invalid labels and groups
+// are dropped.
 func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 	received := intent.AgentReport{Facts: factsOf(m), Labels: map[string]string{}, Groups: []string{}, Entity: entityOf(m)}
 	for key, value := range m.Labels {
@@ -334,7 +335,8 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture says whether the end of an agent's connection deregisters and deletes its node.
+// agentDeparture says whether a disconnected agent counts as stopped on purpose, and whether the server deletes
+// its node.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister
 	ephemeral bool // the node is deleted when the agent stops
@@ -355,7 +357,7 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 	return l
 }
 
-// readsEvents reports whether a handler receives events in Sensu's format, by a pipeline made for the handler.
+// readsEvents reports whether a pipeline generated for a handler gives the handler events in Sensu's format.
 func (s *Server) readsEvents(namespace, handler string) bool {
 	return s.cfg.HasPipeline(route.Name{Namespace: namespace, Name: model.SensuPipeline(handler)})
 }

@@ -65,8 +65,9 @@ func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	}
 }
 
-// TestDeregisteringAgentEndsCleanly disconnects an agent with the setting deregister, and expects a clean stop
-// of its node. The node is ephemeral, and the end counts as a planned stop. Other nodes are missed.
+// TestDeregisteringAgentEndsCleanly disconnects an agent with the setting deregister, and expects a planned
+// stop, not a missing node. The node is ephemeral, and the end counts as a planned stop. Other nodes are
+// missed.
 func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	w := newTestServer(t, nil)
 	for _, deregister := range []bool{true, false} {

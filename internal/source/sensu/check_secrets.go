@@ -148,7 +148,7 @@ type sentSecrets struct {
 	hider  *hide.Redactor
 }
 
-// remember records the secret values sent for a check.
+// remember records the secret values sent for a check, so that the server can redact outputs.
 func (g *sentSecrets) remember(c *model.CheckDefinition, values []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

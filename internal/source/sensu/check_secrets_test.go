@@ -34,8 +34,8 @@ func newSecretCheck(id model.DefinitionID, name string, secrets ...model.Definit
 	})
 }
 
-// waitResult waits for a result of a compiled check that satisfies the given function. The function ok selects
-// it.
+// waitResult waits for a journaled result of a compiled check for which the function ok returns true. The
+// function ok selects it.
 func (w *testServer) waitResult(id model.DefinitionID, ok func(*decodedSignal) bool) (s decodedSignal) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {

@@ -123,7 +123,7 @@ func (t *timetable) stop() {
 	}
 }
 
-// requestDue asks the agent to run the checks that are due, and sets the timer for the next.
+// requestDue asks the agent to run the due checks, and sets the timer for the next due check.
 func (s *Server) requestDue(x *session) {
 	t := &x.timetable
 	t.mu.Lock()

@@ -24,7 +24,7 @@ type incomingEvent struct {
 
 // handleEvent converts an agent's event to a result, and adds the result to the journal's batch. An event of a check
 // of the assignment is its result even if the agent's own API sent it. Another event may belong to a passive check
-// (passive_event.go).
+// (passive_check_events.go).
 func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
@@ -188,7 +188,7 @@ type signalRecord struct {
 	frame   []byte
 }
 
-// addSignal appends a result to the journal record, or a keepalive without a result.
+// addSignal appends a result to the journal record, or appends a keepalive if result is nil.
 func (r *signalRecord) addSignal(atMs uint64, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) {
 	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, keepaliveKept
 	if result != nil {
@@ -220,8 +220,8 @@ const maxPendingBytes = 64 << 10
 // outcome.
 const pendingOutcome = outcomes
 
-// addSignal adds a result or keepalive to the batch for the next journal write. Signals of messages that arrived
-// together become one commit. age is how long ago its command ended.
+// addSignal adds a result (or keepalive, if result is nil) to the batch for the next journal write. Signals of
+// messages that arrived together become one commit. age is how long ago its command ended.
 func (x *session) addSignal(age time.Duration, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
@@ -293,7 +293,7 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	return resultKept
 }
 
-// Committed records which bytes of the session the journal has committed, and ends the session after an error.
+// Committed counts written bytes of the session as durable, and ends the session after a failed journal write.
 // It runs on the journal's goroutine and does not block.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
 	x.Mu.Lock()

@@ -130,7 +130,7 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	return w
 }
 
-// update calls fn under the server's test lock.
+// update calls fn under the test server's lock, so that fn can change the test data.
 func (w *testServer) update(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +224,7 @@ func (w *testServer) LoginProgram(ctx context.Context, _, name, password string,
 	return access.Program{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
 
-// AgentProgram returns the user whom the test created for a certificate's name.
+// AgentProgram returns the user that the test has created with the name in a certificate.
 func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +254,7 @@ func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	return n, ok
 }
 
-// Tombstone returns what the test recorded about the deletion of a node.
+// Tombstone returns the record of a node's deletion that the test has set, if any.
 func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,7 +289,7 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 	return spec, ok
 }
 
-// isRegistrationSet reports whether a pipeline name belongs to the handler set "registration".
+// isRegistrationSet reports whether a pipeline is the one made for the Sensu handler set "registration".
 func isRegistrationSet(name route.Name) bool { return name.String() == "default/sensu-registration" }
 
 // The view and the planner.
@@ -309,10 +309,10 @@ func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	return w.events[eventKey{node, check}]
 }
 
-// LimitsFor returns the limits that the test has set for namespaces.
+// LimitsFor returns the namespace limits that the test has set, the same for every namespace.
 func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
 
-// Get finds the pipelines sensu-tofile and alerts, and nothing else.
+// Get finds only the pipelines sensu-tofile and alerts, the only resources of the test server.
 func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
 	if key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "sensu-tofile"}) || key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "alerts"}) {
 		return &model.Resource{}, nil
@@ -364,7 +364,7 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 	return p, ok
 }
 
-// FilterContext returns the same labels, annotations and groups for each check.
+// FilterContext returns the same fixed test labels, annotations and groups for every check.
 func (w *testServer) FilterContext(_, _ model.NodeID, _ model.CheckID) directory.FilterContext {
 	return directory.FilterContext{Check: &directory.Unit{Labels: map[string]string{"owner": "ann"}, Annotations: map[string]string{"sensu.io/plugins/x": "z"}}, Groups: []string{"web"}}
 }
@@ -397,7 +397,7 @@ func (w *testServer) AssignmentOf(node model.NodeID) *directory.Assignment {
 // Definition returns nil, because the test has no compiled checks.
 func (w *testServer) Definition(model.DefinitionID) *model.Definition { return nil }
 
-// Subscribe stores the function to call after changes.
+// Subscribe stores the function that the test calls after a change of assignments.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
 // compileDefinitions compiles and encodes test checks for an assignment.
@@ -563,7 +563,7 @@ func (w *testServer) openSession(a *testAgent) *testAgent {
 	return a
 }
 
-// session returns the session of an agent by its name.
+// session returns the server's session of the agent with a given name.
 func (w *testServer) session(name string) *session {
 	w.t.Helper()
 	w.mu.Lock()

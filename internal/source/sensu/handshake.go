@@ -250,7 +250,7 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	return nil
 }
 
-// containsNamespace reports whether an organization in a certificate is a namespace.
+// containsNamespace reports whether any organization in an agent's certificate is the name of a namespace.
 func (s *Server) containsNamespace(organizations []string) bool {
 	return slices.ContainsFunc(organizations, func(org string) bool { return s.cfg.Intent.CheckNamespace(org) == nil })
 }

@@ -187,8 +187,8 @@ type sessionRegistry struct {
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// streamNumbers has the id of an agent's result stream, and its last sequence number. The server assigns them,
-// because Sensu's protocol has none.
+// streamNumbers has the id and the last sequence number of the journal stream of an agent's results. The server
+// assigns them, because Sensu's protocol has none.
 type streamNumbers struct {
 	stream wire.StreamID
 	last   uint64
@@ -249,7 +249,8 @@ func (r *sessionRegistry) removeSession(x *session) bool {
 	return x.Node.ID != 0 && r.Remove(x.Node.ID, x)
 }
 
-// ForEach calls fn with every connection under a lock. The function must be short.
+// ForEach calls fn with every agent connection, while ForEach holds a lock of the registry. The function must
+// be short.
 func (r *sessionRegistry) ForEach(fn func(*session)) {
 	r.Registry.ForEach(fn)
 	r.mu.Lock()

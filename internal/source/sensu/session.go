@@ -240,7 +240,7 @@ func (x *session) encodeSessionRecord(m wire.SessionRecord) []byte {
 	return n.EncodeSessionRecord(m)
 }
 
-// chargeMessage charges a message to the rate limits, and pauses the reader above a limit.
+// chargeMessage counts a message against the rate limits, and pauses reading from the agent above a limit.
 func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
@@ -268,7 +268,7 @@ const (
 	dueClose
 )
 
-// requestRuns marks checks as due and wakes a writer to send the requests.
+// requestRuns marks checks as due and wakes a writer goroutine to send the check requests.
 func (x *session) requestRuns(list []*checkJob) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()

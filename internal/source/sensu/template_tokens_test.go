@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestRequestsKeepTokensOfSensu requests a check imported from Sensu, and expects unexpanded tokens, metrics and
-// thresholds. The server takes the agent's status.
+// TestRequestsKeepTokensOfSensu requests an imported Sensu check, and expects a request with unexpanded tokens,
+// metrics and thresholds. The server takes the agent's status.
 func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckDefinition) {

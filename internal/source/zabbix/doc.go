@@ -2,8 +2,8 @@
 // is the manual.
 //
 // In: connections of a listener of its own (admission.Serve), from addresses that a namespace allows (spec.zabbixFrom), with one
-// request each (frame.go, request.go). zabbix_sender sends values of trapper items (sender_values.go). Agents ask for the items that they
-// shall collect, and send values (agents.go). Out: value blocks in the journal, all of a request in one append; the answer leaves when they
+// request each (frame.go, parse_request.go). zabbix_sender sends values of trapper items (store_sender_values.go). Agents ask for the items that they
+// shall collect, and send values (active_agent_requests.go). Out: value blocks in the journal, all of a request in one append; the answer leaves when they
 // are durable. The protocol has no refusal of a single value: those are counted by reason, and the answer names the first one.
 //
 // Values of senders are records about their node without a number, because senders have none and prove no agent alive. Values of

@@ -31,8 +31,8 @@ const (
 	largeHeader = 21
 )
 
-// parseHeader parses the first shortHeader bytes of a frame, or more. size is the number of bytes that the header has: the caller
-// reads as many and parses again.
+// parseHeader parses a frame header from its first bytes, and returns the header's full size, short or large.
+// size is the number of bytes that the header has: the caller reads as many and parses again.
 func parseHeader(b []byte) (h frameHeader, size int, err error) {
 	if len(b) < shortHeader || string(b[:4]) != "ZBXD" {
 		return h, 0, model.Errorf(model.Invalid, "the message does not begin with ZBXD: this address is for zabbix_sender and agents of Zabbix")

@@ -10,21 +10,22 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// itemIndex finds the item for a value by its key or by the agent's number. Nodes with equal assignments share it.
+// itemIndex finds the item of a received value, by item key or by the number that agents send. Nodes with equal
+// assignments share it.
 type itemIndex struct {
 	byKey    map[string]*nodeItem
 	byNumber map[uint64]*nodeItem // those that agents collect
 	others   map[string]bool      // keys of items whose values no sender and no agent sends
 }
 
-// nodeItem is an item of a node with its key, and its location in each Template.
+// nodeItem is an item of a node, with its location in each Template that contains the item.
 type nodeItem struct {
 	trapper  bool // else agents collect it
 	interval time.Duration
 	places   []itemLocation
 }
 
-// itemLocation says where an item is, by its Template and its index in blocks of values.
+// itemLocation gives the Template of an item, and the item's index in that Template's blocks of values.
 type itemLocation struct {
 	definition model.DefinitionID
 	macros     string // as in wire.ValueBlock
@@ -75,7 +76,7 @@ func (s *Server) discoveredItem(node model.NodeID, key string) (n *nodeItem) {
 	return n
 }
 
-// itemIndexes caches the item indexes of recently used assignments.
+// itemIndexes caches, for each recently used assignment of a node, the index that finds items by key.
 type itemIndexes struct {
 	mu     sync.Mutex
 	byHash map[[32]byte]itemIndex
@@ -84,7 +85,7 @@ type itemIndexes struct {
 // maxIndexes limits the kept item indexes, because a missing index is made again.
 const maxIndexes = 4096
 
-// forAssignment returns the item index of an assignment, from the cache if possible.
+// forAssignment returns the index of the items in a node's assignment, from the cache if possible.
 func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
 	x.mu.Lock()
 	defer x.mu.Unlock()

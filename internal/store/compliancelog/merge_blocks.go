@@ -39,7 +39,7 @@ func (s *Store) mergeSmallBlocks(ctx context.Context) error {
 	return nil
 }
 
-// mergeBlocks merges the blocks with ids from first to last.
+// mergeBlocks merges the small blocks with ids from first to last into larger rows.
 func (s *Store) mergeBlocks(ctx context.Context, first, last int64) error {
 	blocks, err := sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b block, err error) {
 		var log, number int64

@@ -84,8 +84,8 @@ func (s *Store) enforceSizeLimit(ctx context.Context) error {
 	return nil
 }
 
-// measureSpans returns the parts of the history that can be removed, with each node's bytes in each part. The oldest
-// come first within a partition.
+// measureSpans returns the removable spans (ranges between checkpoints) of the history, with each node's bytes
+// in each span. The oldest come first within a partition.
 func (s *Store) measureSpans(ctx context.Context) (spans []blockSpan, held []map[model.NodeID]int64, err error) {
 	checkpoints, err := sqldb.List(ctx, s.db, "checkpoints", sqldb.ScanColumn[int64], `SELECT id FROM compliance_blocks WHERE checkpoint > 0 ORDER BY id`)
 	if err != nil {
@@ -126,13 +126,13 @@ func (s *Store) measureSpans(ctx context.Context) (spans []blockSpan, held []map
 	return spans, held, nil
 }
 
-// spanBlock is a stored block of a span, with its id.
+// spanBlock is a stored block of a blockSpan (range between two checkpoints), with its id.
 type spanBlock struct {
 	id int64
 	storedBlock
 }
 
-// readBlocks reads the blocks of a span from the database.
+// readBlocks reads the blocks of a span (range between two checkpoints) from the database.
 func (s *Store) readBlocks(ctx context.Context, of blockSpan) ([]spanBlock, error) {
 	return sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b spanBlock, err error) {
 		err = scan(&b.id, &b.kind, &b.body)

@@ -83,7 +83,7 @@ type Store struct {
 	closed       bool
 }
 
-// partitionBlocks has the entries of one partition that are not yet in the database.
+// partitionBlocks has the history entries of one partition (a share of all nodes) that await a database write.
 type partitionBlocks struct {
 	full            []block // complete and not written
 	open            block   // without its body
@@ -138,7 +138,7 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "compliance", schema, singleRow)
 }
 
-// load prepares the SQL statements, and reads the last block and the last position of each partition.
+// load prepares the SQL statements, and reads the last block and the journal position of each partition.
 func (s *Store) load(ctx context.Context) (err error) {
 	if err = s.db.Migrate(ctx, schema); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// Last returns up to which journal position a partition has entries, or zero for none.
+// Last returns the journal position up to which a partition's history is recorded, or zero for none.
 func (s *Store) Last(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +233,8 @@ func (s *Store) AddCertificate(der []byte, received int64) {
 	s.certificates = append(s.certificates, certificate{sha256.Sum256(der), received, der})
 }
 
-// recordDirectives records the compiled directives of an entry, so that the store does not delete the
-// directives. The caller holds mu.
+// recordDirectives records the compiled directives of an entry, so that the server keeps each definition. The
+// caller holds mu.
 func (s *Store) recordDirectives(c *Change) {
 	for _, id := range [...]model.DefinitionID{c.Before.Definition, c.After.Definition} {
 		if id != 0 {
@@ -266,9 +266,9 @@ func (s *Store) CheckpointDue(id model.Partition) bool {
 	return p.differences > max(leastCheckpoint, checkpointShare*p.checkpointBytes)
 }
 
-// Checkpoint records the present states of all directives and signature chains of a partition in the history. They are
-// as before a commit that was received at a time (Unix ms). again says that the entries before it do not lead to them:
-// entries are missing, or come from a journal that was replaced.
+// Checkpoint records the present states of a partition's directives and hash chains (of signed runs) in the
+// history. They are as before a commit that was received at a time (Unix ms). again says that the entries
+// before it do not lead to them: entries are missing, or come from a journal that was replaced.
 func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, chains []ChainEntry, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ type testFleet struct {
 	now     int64
 }
 
-// partition returns the number of the partition that has a test node.
+// partition returns the number of the partition to which a test node belongs.
 func partition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
 // nextRun simulates a run that changes the state of a random directive, or removes the directive. It appends the
@@ -286,8 +286,8 @@ func TestCertificateIsReadBack(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestRestartHidesEarlierStates expects states before a restart to be absent after the checkpoint of the
-// restart.
+// TestRestartHidesEarlierStates writes a checkpoint after lost history, and expects no earlier states from that
+// time on.
 func TestRestartHidesEarlierStates(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	first := State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}

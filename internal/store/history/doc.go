@@ -4,8 +4,8 @@
 // In: batches of the dispatcher. One transaction writes the rows and deliveries of a Batch and its places (how far the
 // journal is recorded), so that a replay after a crash records nothing twice. Out: lists for people, and
 // deliveries that are due. The package owns no goroutine; one lock serializes Record. Both
-// engines pass the suite in conformance_test.go.
+// engines pass the suite in store_conformance_test.go.
 //
-// Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), segmented_table.go (the tables that
-// grow), query_conditions.go (how lists are read), size_limit.go (the bound of its size), row_eviction.go (which rows go first).
+// Start reading at store_interface.go (the interface and its types), then sqlstore.go (one transaction), segmented_table.go (the tables that
+// grow), page_limits.go (how lists are read), size_limit.go (the bound of its size), row_eviction.go (which rows go first).
 package history

@@ -256,7 +256,7 @@ func (f *segments) rowsToRemove(ctx context.Context, db *sqldb.DB, span rowSpan,
 // selectRemovable selects the columns of scanRemovable.
 const selectRemovable = `SELECT e.{id}, e.{at}, e.node_id, e.namespace, e.node, {bytes} FROM {table} e WHERE `
 
-// scanRemovable reads a row's columns that its removal needs, such as node and size.
+// scanRemovable reads the columns of a row that the size limit may remove, such as node and size.
 func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
 	err = scan(&r.id, &r.at, &r.Node, &r.Namespace, &r.name, &r.bytes)
 	return r, err
@@ -313,8 +313,8 @@ func (f *segments) subtractBytes(ctx context.Context, tx *sqldb.Tx, rows []remov
 	return nil
 }
 
-// shrinkSegment removes the index entries of deleted rows from a segment. It removes the whole segment if no rows are
-// left.
+// shrinkSegment removes the index entries of deleted rows from a segment, or deletes a segment left empty. It
+// removes the whole segment if no rows are left.
 func (f *segments) shrinkSegment(ctx context.Context, tx *sqldb.Tx, span rowSpan) error {
 	some := false
 	if err := tx.QueryRow(ctx, f.expandNames(`SELECT EXISTS (SELECT 1 FROM {table} WHERE {id} > ? AND {id} <= ?)`), span.after, span.last).Scan(&some); err != nil {

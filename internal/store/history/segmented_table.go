@@ -67,7 +67,7 @@ func (f *segments) expandNames(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns, "{bytes}", f.bytes, "{removable}", f.removable).Replace(query)
 }
 
-// lastNumbers returns the last row number of the complete segments, and the number of the next row. It also
+// lastNumbers returns the number of the last row in complete segments, and the number for the next row. It also
 // returns the number of the next row to write.
 func (f *segments) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {

@@ -32,7 +32,8 @@ const (
 	headroom  = 8 << 20  // free pages that the file keeps for the next batches
 )
 
-// limit returns how many bytes history may use, and whether a full disk is the reason. The file has a given size.
+// limit returns how many bytes history may use, and whether a nearly full disk lowers that limit. The file has
+// a given size.
 func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 	if l.KeepFree > 0 {
 		if free, err := l.Free(); err == nil && free < l.KeepFree {
@@ -144,8 +145,8 @@ func (s *evictor) enforceSizeLimit(ctx context.Context) error {
 	}
 }
 
-// deleteWaitingTexts deletes the text of the oldest waiting messages, if removed rows have not freed enough.
-// The deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours,
+// deleteWaitingTexts deletes the texts of the oldest unsent messages, as a last resort to free space. The
+// deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours,
 // while a node sends the longest outputs, would fill the disk.
 func (s *evictor) deleteWaitingTexts(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {

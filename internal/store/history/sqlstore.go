@@ -238,8 +238,8 @@ func (l *storeIdentity) rememberTransaction(recorded int64) {
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
 const ReasonUnknown = "history is older than the journal: the message may have been sent already"
 
-// RecordIncarnation records the id of the present journal. It withholds waiting deliveries if history is older than
-// the journal.
+// RecordIncarnation records the journal's id, and withholds waiting deliveries if history is older than the
+// journal. It withholds waiting deliveries if history is older than the journal.
 func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
 	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {

@@ -92,7 +92,8 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// firstID returns the first id for declared resources of one kind. Smaller ids belong to built-in resources.
+// firstID returns the lowest id for declared resources of one kind, above the ids of built-in resources.
+// Smaller ids belong to built-in resources.
 func firstID(sequence string) uint32 {
 	switch sequence {
 	case "Check":
@@ -213,7 +214,7 @@ func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row
 	return row, true, nil
 }
 
-// write carries out one write of the commit, and adds an entry to the record of changes.
+// write creates, changes, renames or deletes one resource of the commit, and records the change in a list.
 func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key, source := write.Key, write.Source()
 	before, exists, err := w.read(ctx, source)
@@ -279,7 +280,7 @@ func execWithChecksum(ctx context.Context, stmt *sql.Stmt, values ...any) error 
 	return err
 }
 
-// nextID returns a new id for the resource with a key.
+// nextID returns an unused id for a new resource, given by kind, namespace and name.
 func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 	if id := fixedID(key); id != 0 {
 		return id, nil
@@ -316,7 +317,7 @@ func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 
 const rowColumns = `kind, namespace, name, id, revision, created, updated, body`
 
-// scanRow reads a row with the columns rowColumns.
+// scanRow reads the row of a resource, with the columns that rowColumns lists.
 func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	var read struct { // one allocation: database/sql gets pointers
 		intent.Row
@@ -327,7 +328,7 @@ func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	return read.Row, err
 }
 
-// Get returns the stored row of a resource key.
+// Get returns the stored row of a resource, given by kind, namespace and name.
 func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	rows, err := sqldb.List(ctx, s.db, key.String(), scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
 		key.Kind, key.Namespace, key.Name)
@@ -394,7 +395,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, maker, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
-// Changes returns the changes after a given revision, always with all changes of a returned revision.
+// Changes returns the recorded changes after a revision number, and never only some changes of one revision.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -475,7 +476,8 @@ func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err err
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// RecordIncarnation records the id of the present journal. It skips resource ids if the store may be an older copy.
+// RecordIncarnation stores the id of the journal that the server now uses. It skips resource ids if the store
+// may be an older copy.
 func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, seen intent.JournaledRevision) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {

@@ -80,7 +80,7 @@ func TestChunkCacheCost(t *testing.T) {
 	}
 }
 
-// slowDisk is a disk that takes long to write and to delete, until release is closed.
+// slowDisk is a disk whose writes and deletions wait until the test closes the channel release.
 type slowDisk struct {
 	disk.OS
 	disk.File

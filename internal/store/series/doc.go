@@ -14,5 +14,5 @@
 // and which queries and blocks merge with the rest. Blocks that overlap are merged by the tsdb's compaction.
 //
 // Goroutines: Run is one. Locks: a partition's mutex guards its series; maintaining is held while blocks change; the index has a lock
-// that is taken behind a partition's. Start reading at store.go.
+// that is taken behind a partition's. Start reading at store_interface.go.
 package series

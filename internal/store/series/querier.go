@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// headQuerier reads the values in memory for queries. The tsdb answers it for names and values of labels; values are
-// decoded series by series, when the engine iterates over them.
+// headQuerier is a querier (as PromQL uses) that reads only the recent values in memory. The tsdb answers it
+// for names and values of labels; values are decoded series by series, when the engine iterates over them.
 type headQuerier struct {
 	storage.Querier
 	db       *db
@@ -68,7 +68,7 @@ func (s *headSet) Next() bool {
 	return false
 }
 
-// hasValues reports whether a series has values in the time range of the query.
+// hasValues reports whether a series in memory has values in the time range of the query.
 func (s *headSet) hasValues(series *selectedSeries) bool {
 	return slices.ContainsFunc(series.twins, func(of *headSeries) bool {
 		s.read(of, &s.found)

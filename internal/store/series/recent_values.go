@@ -17,7 +17,7 @@ import (
 // maxSamples is the most values of a chunk.
 const maxSamples = 120
 
-// headPartition has the series of one partition with recent values in memory.
+// headPartition has the series of one partition (a share of all series), with recent values in memory.
 type headPartition struct {
 	mu        sync.Mutex
 	series    []*headSeries           // in the order in which they came
@@ -200,7 +200,7 @@ func (s *db) findSeries(p *headPartition, ref *Series, l labels.Labels) (*headSe
 	return of, outcome
 }
 
-// isRecentEnough reports whether a partition still accepts a value with a given time, and counts late values.
+// isRecentEnough reports whether a partition still accepts a value of a given time, and counts refused values.
 func (s *db) isRecentEnough(p *headPartition, ms int64) bool {
 	timely := p.newest == math.MinInt64 || ms >= p.newest-s.options.LateWindow.Milliseconds()
 	if !timely {
@@ -333,7 +333,7 @@ func (p *headPartition) lateIndex(of *headSeries, ms int64) (at int, taken bool)
 	return slices.BinarySearchFunc(p.late[of], ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
 }
 
-// rangeStart returns the start of the range that contains a time.
+// rangeStart returns the start of the store's fixed-length time range that contains a time.
 func (s *db) rangeStart(ms int64) int64 {
 	width := s.options.Range.Milliseconds()
 	start := ms - ms%width
@@ -346,13 +346,13 @@ func (s *db) rangeStart(ms int64) int64 {
 // rangeEnd returns the end of the time range that contains a time, as the first later time.
 func (s *db) rangeEnd(ms int64) int64 { return s.rangeStart(ms) + s.options.Range.Milliseconds() }
 
-// chunkFileAt returns the chunk file for a time.
+// chunkFileAt returns the chunk file whose time range contains a given time.
 func (s *db) chunkFileAt(ms int64) *rangeFile {
 	start := s.rangeStart(ms)
 	return s.chunkFile(start, s.rangeEnd(start))
 }
 
-// chunkFile returns the chunk file for values from start to end.
+// chunkFile returns the chunk file for the time range from start to end.
 func (s *db) chunkFile(start, end int64) *rangeFile {
 	s.filesMu.Lock()
 	defer s.filesMu.Unlock()
@@ -363,8 +363,8 @@ func (s *db) chunkFile(start, end int64) *rangeFile {
 	return s.files[key]
 }
 
-// writtenChunks returns the full chunks of a series that are on disk, up to the first missing chunk. The files of snapshots
-// have no others, so that the chunks of a series stay in the order of time.
+// writtenChunks returns the full chunks of a series before the first chunk that is not on disk. The files of
+// snapshots have no others, so that the chunks of a series stay in the order of time.
 func (of *headSeries) writtenChunks() []fullChunk {
 	if n := slices.IndexFunc(of.full, func(c fullChunk) bool { return c.offset == 0 }); n >= 0 {
 		return of.full[:n]
@@ -448,7 +448,7 @@ func (p *headPartition) unwrittenFiles() (files []*rangeFile) {
 	return files
 }
 
-// markUnwritten marks the chunks from a file offset on as not yet written.
+// markUnwritten marks chunks from a file offset on as unwritten, so that the store writes the chunks again.
 func (p *headPartition) markUnwritten(file *rangeFile, from int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -552,7 +552,7 @@ func (s *db) dropValues(p *headPartition, end int64, read map[*headSeries][]poin
 	}
 }
 
-// updateOldest updates the time of the partition's oldest value, by the oldest chunk of a series.
+// updateOldest lowers the time of the partition's oldest value, if a series has an older value.
 func (p *headPartition) updateOldest(of *headSeries) {
 	if of.open.count > 0 {
 		p.oldest = min(p.oldest, of.openMin)

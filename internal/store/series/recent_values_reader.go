@@ -70,7 +70,7 @@ func (x headIndex) Postings(ctx context.Context, name string, values ...string) 
 	return x.db.index.postings.Postings(ctx, name, values...), nil
 }
 
-// PostingsForLabelMatching returns the series whose label value fulfils match.
+// PostingsForLabelMatching returns the series whose value of a given label the function match accepts.
 func (x headIndex) PostingsForLabelMatching(ctx context.Context, name string, match func(string) bool) index.Postings {
 	return x.db.index.postings.PostingsForLabelMatching(ctx, name, match)
 }

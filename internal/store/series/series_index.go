@@ -142,7 +142,8 @@ func (x *seriesIndex) countNew(l labels.Labels, bound bool, limits seriesLimits)
 	return Stored
 }
 
-// removeFromCounts subtracts a removed series from the counts. Call it with mu.
+// removeFromCounts subtracts a removed series from the series counts of its namespace and check. Call it with
+// mu.
 func (x *seriesIndex) removeFromCounts(of *headSeries) {
 	namespace := of.labels.Get(LabelNamespace)
 	count := x.namespaces[namespace]
@@ -232,7 +233,8 @@ func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeri
 	return list
 }
 
-// list returns the series for some references. Series of several partitions with equal labels become one.
+// list returns the series with the given references, and joins equal series of several partitions. Series of
+// several partitions with equal labels become one.
 func (x *seriesIndex) list(refs []storage.SeriesRef, r *headReader) []selectedSeries {
 	list, all := make([]selectedSeries, 0, len(refs)), make([]*headSeries, 0, len(refs))
 	for part := range slices.Chunk(refs, 1024) { // new series need not wait for all

@@ -16,8 +16,8 @@ type Holder struct {
 	Namespace string
 }
 
-// fairShare returns how many bytes each holder may keep, so that all keep at most total bytes. Holders below the limit
-// keep all their bytes.
+// fairShare returns how many bytes each holder may keep, so that all together keep at most total bytes. Holders
+// below the limit keep all their bytes.
 func fairShare(held []int64, total int64) int64 {
 	slices.Sort(held)
 	for i, bytes := range held {

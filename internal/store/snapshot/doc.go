@@ -9,5 +9,5 @@
 //
 // Store has one mutex over its table of files; files are read and written outside
 // it. Cycle.Run writes files, and one goroutine of its own gives them their names.
-// Start at store.go, then format.go (the bytes, also in docs/snapshot-format.md).
+// Start at store.go, then file_format.go (the bytes, also in docs/snapshot-format.md).
 package snapshot

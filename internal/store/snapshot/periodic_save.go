@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// StateSource returns the state of a partition for its snapshot. The shard of event states implements it.
+// StateSource is the interface that encodes a partition's present state for a snapshot. The shard of event
+// states implements it.
 type StateSource interface {
 	// Snapshot appends the state of a partition to dst, and returns the journal position of that state.
 	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
@@ -89,7 +90,7 @@ func (c *PeriodicSaver) saveInterval() time.Duration {
 	return period / model.Partitions
 }
 
-// shorten returns a period that a share between 0 and 1 shortens to a least value, in proportion.
+// shorten returns a time between period (at share 0) and least (at share 1), in proportion.
 func shorten(period, least time.Duration, share float64) time.Duration {
 	return period - time.Duration(min(max(0, share), 1)*float64(max(0, period-least)))
 }
@@ -141,8 +142,8 @@ func (c *PeriodicSaver) Run(ctx context.Context) error {
 	}
 }
 
-// SaveAll saves all partitions at once before a planned stop. The next start then replays nothing. It must not be
-// called while Run runs.
+// SaveAll saves the snapshots of all partitions immediately, before a planned stop of the server. The next
+// start then replays nothing. It must not be called while Run runs.
 func (c *PeriodicSaver) SaveAll(ctx context.Context) error {
 	for p := range model.Partitions {
 		if err := c.Save(ctx, model.Partition(p)); err != nil {

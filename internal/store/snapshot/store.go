@@ -287,8 +287,8 @@ func (s *Store) ReplayStart() journal.Position {
 	return floor
 }
 
-// Consumers returns a consumer for the journal, with the oldest position that a restart still needs. The
-// journal then keeps the commits that a restart has to replay.
+// Consumers returns the snapshots as a journal consumer, so that the journal keeps commits for a restart's
+// replay. The journal then keeps the commits that a restart has to replay.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.ReplayStart()}}
 }

@@ -364,8 +364,9 @@ func TestPeriodicSaverWaitsForEffects(t *testing.T) {
 	})
 }
 
-// A cycle takes its whole period while a start has little to replay. A busy server takes a minute, a server with
-// a full journal a second. A shorter setting stays in force.
+// TestCycleLengthFollowsReplayAndPressure expects a cycle of snapshots to last its whole period while a restart
+// has little to replay. A busy server takes a minute, a server with a full journal a second. A shorter setting
+// stays in force.
 func TestCycleLengthFollowsReplayAndPressure(t *testing.T) {
 	for _, c := range []struct {
 		period   time.Duration
@@ -389,7 +390,8 @@ func TestCycleLengthFollowsReplayAndPressure(t *testing.T) {
 	}
 }
 
-// A server that becomes busy within a cycle saves the remaining partitions at the shorter intervals.
+// TestCycleShortensWhenServerBecomesBusy makes the server busy during a snapshot cycle, and expects shorter
+// intervals between remaining snapshots.
 func TestCycleShortensWhenServerBecomesBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()

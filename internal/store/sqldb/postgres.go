@@ -78,8 +78,8 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	return db, nil
 }
 
-// applicationName returns the application_name of the process in PostgreSQL. Operators recognize the process's
-// database sessions by it. PostgreSQL keeps 63 bytes.
+// applicationName returns the application_name under which PostgreSQL shows the connections of the server
+// process. Operators recognize the process's database sessions by it. PostgreSQL keeps 63 bytes.
 func applicationName(component string) (string, error) {
 	var own [4]byte
 	if _, err := rand.Read(own[:]); err != nil {

@@ -11,7 +11,7 @@ import (
 	"modernc.org/sqlite"
 )
 
-// RowChecksum computes a checksum over the values of a row, which the row itself stores. A value is int64,
+// RowChecksum computes a checksum over the values of a row, for storage in the same row. A value is int64,
 // string, []byte or nil. Tables keep it in a column sum with CHECK (sum = row_sum(…)), so that SQLite's own
 // checks find rows that the disk has changed.
 func RowChecksum[V any](values ...V) int64 {

@@ -4,7 +4,7 @@
 //
 // Both have one connection that writes and a pool that reads. SQLite runs in WAL mode with
 // synchronous=FULL. In PostgreSQL the writing connection holds a lock from its beginning to its end
-// (postgres.go): a second server cannot write. errors.go explains why a database does not answer.
+// (postgres.go): a second server cannot write. error_hints.go explains why a database does not answer.
 // Start reading at Open.
 package sqldb
 
@@ -202,7 +202,7 @@ type Tx struct {
 	db *DB
 }
 
-// Exec runs a statement with ? arguments.
+// Exec runs a statement inside the transaction, with arguments for its ? placeholders.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	return tx.ExecContext(ctx, tx.db.Rebind(query), args...)
 }
@@ -217,12 +217,12 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row 
 	return tx.QueryRowContext(ctx, tx.db.Rebind(query), args...)
 }
 
-// Prepare prepares a statement with ? arguments for many rows.
+// Prepare prepares a statement with ? placeholders, which the transaction executes for many rows.
 func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.PrepareContext(ctx, tx.db.Rebind(query))
 }
 
-// Prepare prepares a statement with ? arguments for later transactions (Tx.StmtContext). Call it
+// Prepare prepares a statement with ? placeholders for use in later transactions (by Tx.StmtContext). Call it
 // after Migrate; it lives as long as the DB.
 func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	stmt, err := db.writer.PrepareContext(ctx, db.Rebind(query))

@@ -16,11 +16,11 @@ const (
 	probes      = 6
 )
 
-// wordClass maps each byte of a word to lower case, and each separator to zero.
+// wordClass maps each byte to lower case if words may contain the byte, otherwise to zero.
 type wordClass [256]byte
 
-// newWordClass returns a table that says, for each byte, whether words may contain the byte. They are ASCII letters,
-// digits, underscores, and all bytes beyond ASCII.
+// newWordClass returns a table of lower-case bytes, with zero for each byte that separates words. They are
+// ASCII letters, digits, underscores, and all bytes beyond ASCII.
 func newWordClass() *wordClass {
 	t := &wordClass{}
 	for c := range t {
@@ -65,8 +65,8 @@ func (t *wordClass) appendWordHashes(dst []uint64, text []byte) []uint64 {
 	return dst
 }
 
-// streamHash returns the Bloom filter's hash for an item of a node. It begins with another seed than the hash of a
-// word.
+// streamHash returns the hash that stands for one item of a node in a block's Bloom filter. It begins with
+// another seed than the hash of a word.
 func streamHash(node model.NodeID, key string) uint64 {
 	h := uint64(hashSeed ^ 1)
 	for _, b := range binary.LittleEndian.AppendUint32(nil, uint32(node)) {
@@ -78,7 +78,7 @@ func streamHash(node model.NodeID, key string) uint64 {
 	return mixHash(h)
 }
 
-// nodeHash returns the Bloom filter's hash for a node as a whole.
+// nodeHash returns the hash that stands for a node, with all its items, in a block's Bloom filter.
 func nodeHash(node model.NodeID) uint64 { return streamHash(node, "") }
 
 // buildFilter builds the Bloom filter of a block from the words, items and nodes in its rows. It uses the memory of
@@ -109,8 +109,8 @@ func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 // bitPosition returns the position of the i-th bit of a hash in a Bloom filter. The filter has bits bits.
 func bitPosition(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
 
-// mayContain reports whether a Bloom filter contains all hashes. It may return true by mistake (a false positive), but
-// never false by mistake.
+// mayContain reports whether a Bloom filter contains all given hashes, with rare false positives. It may return
+// true by mistake (a false positive), but never false by mistake.
 func mayContain(filter []byte, hashes []uint64) bool {
 	bits := uint64(len(filter)) * 8
 	if bits == 0 {

@@ -7,5 +7,5 @@
 // those of commits up to Position. Out: the newest rows that match words, a node, an item and a time span (Find).
 //
 // A mutex per partition guards its rows in memory, another one serializes the writes, a third one guards the bytes that wait for
-// them. Run is the only goroutine. Start reading at store.go; block.go and bloom_filter.go have the bytes.
+// them. Run is the only goroutine. Start reading at store.go; block_encoding.go and bloom_filter.go have the bytes.
 package textlog

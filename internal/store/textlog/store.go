@@ -49,8 +49,8 @@ type Options struct {
 	Registry  prometheus.Registerer // nil: no metrics
 }
 
-// Store keeps rows of text. It is safe for concurrent use; the rows of a partition come from one goroutine, in the order of their
-// commits.
+// Store keeps the text and log values of items as rows, compressed in an SQLite file. It is safe for concurrent
+// use; the rows of a partition come from one goroutine, in the order of their commits.
 type Store struct {
 	db     *sqldb.DB
 	insert *sqldb.Inserter[block]
@@ -72,7 +72,7 @@ type Store struct {
 	wake     chan struct{} // capacity 1: there are complete blocks
 }
 
-// partitionRows has the rows of one partition that are not yet in the database.
+// partitionRows has the rows of one partition (a share of all nodes) not yet in the database.
 type partitionRows struct {
 	mu      sync.Mutex
 	full    []*block // complete and not written; immutable
@@ -82,8 +82,8 @@ type partitionRows struct {
 	written journal.Position // of the last row in the database
 }
 
-// block is a list of rows that are compressed and stored together. It is a complete block, or a copy of the open
-// block, to which rows are still added.
+// block is a list of text rows that are compressed and stored together. It is a complete block, or a copy of
+// the open block, to which rows are still added.
 type block struct {
 	id    int64
 	rows  rowEncoder
@@ -93,8 +93,8 @@ type block struct {
 	store []byte           // its stored body
 }
 
-// partitionEnd says up to which block and journal position the rows of a partition are stored. It is a row of the
-// table text_partitions.
+// partitionEnd has the last stored block and the journal position of a partition (share of all nodes). It is a
+// row of the table text_partitions.
 type partitionEnd struct {
 	id    model.Partition
 	block int64
@@ -121,8 +121,8 @@ func Repair(ctx context.Context, path string) (losses []string, err error) {
 	return sqldb.Repair(ctx, path, "text", schema, singleRow)
 }
 
-// load prepares the SQL statements, and reads where each partition's stored rows end. The block is given by its
-// number.
+// load prepares the SQL statements, and reads the last stored block and journal position of each partition. The
+// block is given by its number.
 func (s *Store) load(ctx context.Context) (err error) {
 	if err = s.db.Migrate(ctx, schema); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return err
 }
 
-// Position returns up to which journal position a partition has rows, or zero for none.
+// Position returns the journal position of a partition's newest row, or zero without any rows.
 func (s *Store) Position(id model.Partition) journal.Position {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -174,7 +174,8 @@ func (s *Store) Position(id model.Partition) journal.Position {
 	return p.last
 }
 
-// Append adds the rows from one journal commit to a partition. It keeps neither the rows nor their texts.
+// Append adds the rows from one journal commit to a partition (share of all nodes). It keeps neither the rows
+// nor their texts.
 func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -189,8 +190,8 @@ func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
 	}
 }
 
-// completeBlock ends the open block of a partition for the database, and begins a new block. The caller holds its
-// mutex.
+// completeBlock queues the open block of a partition for the database, and begins a new block. The caller holds
+// its mutex.
 func (s *Store) completeBlock(p *partitionRows) {
 	b := p.openBlock()
 	p.full = append(p.full, b)
@@ -207,8 +208,8 @@ func (p *partitionRows) openBlock() *block {
 	return &block{id: p.id, rows: rows, last: p.last}
 }
 
-// addPending adds to the number of bytes that wait for the database, and wakes AwaitCapacity. Waiting bytes are in
-// complete blocks that are not in the database yet.
+// addPending changes the count of bytes that wait for the database, and wakes callers of AwaitCapacity. Waiting
+// bytes are in complete blocks that are not in the database yet.
 func (s *Store) addPending(bytes int) {
 	s.capacity.Lock()
 	defer s.capacity.Unlock()

@@ -33,13 +33,14 @@ func openStore(t testing.TB, path string, o Options) *Store {
 	return s
 }
 
-// testCommit has the rows that one journal commit has for each partition.
+// testCommit has the rows of one simulated journal commit, by partition.
 type testCommit map[model.Partition][]Row
 
-// testPartition returns the partition of a test node.
+// testPartition returns the partition to which the tests assign a node.
 func testPartition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
-// randomCommit returns a commit with random rows of some nodes. Times mostly grow and sometimes jump back.
+// randomCommit returns a simulated journal commit with random rows of several nodes. Times mostly grow and
+// sometimes jump back.
 func randomCommit(r *rand.Rand, number int) testCommit {
 	c := testCommit{}
 	for range r.IntN(40) {
@@ -53,8 +54,8 @@ func randomCommit(r *rand.Rand, number int) testCommit {
 	return c
 }
 
-// replay appends the rows of test commits, without commits that the store already has. The metric view does the same
-// after a start.
+// replay appends the rows of test commits, except commits that the store already contains. The metric view does
+// the same after a start.
 func replay(s *Store, commits []testCommit) {
 	for i, c := range commits {
 		for p, rows := range c {
@@ -150,7 +151,7 @@ func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit)
 	}
 }
 
-// timeOf parses the time at the start of a formatted test row.
+// timeOf parses the time at the start of a row's text, as the tests write texts.
 func timeOf(text string) int64 {
 	at, _ := strconv.ParseInt(text[:16], 10, 64)
 	return at
@@ -184,8 +185,9 @@ func hasAll(text string, q *Query) bool {
 	return strings.Contains(text, lower(q.Contains))
 }
 
-// TestLargestNodeLosesOldestRows fills the store beyond its limit, and expects the largest node to lose its oldest rows alone.
-// The removed rows are counted, and a second node keeps all its rows. Later the retention of all has ended.
+// TestLargestNodeLosesOldestRows fills the store beyond its limit, and expects only the largest node to lose
+// old rows. The removed rows are counted, and a second node keeps all its rows. Later the retention of all has
+// ended.
 func TestLargestNodeLosesOldestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	now := time.Unix(1000, 0)

@@ -28,7 +28,7 @@ type Query struct {
 // maxResult limits the texts of a result, in bytes.
 const maxResult = 16 << 20
 
-// phrase is a text in lower case that every matching row contains.
+// phrase is a search text in lower case that every matching row must contain.
 type phrase struct {
 	lower      []byte
 	wholeWords bool // it begins and ends where words do
@@ -84,8 +84,8 @@ func (t *wordClass) lowerCase(dst, text []byte) []byte {
 	return dst
 }
 
-// innerWords returns the hashes of all words in a search text, except words cut at its ends. Every row that contains
-// the text has these as whole words.
+// innerWords returns the hashes of a search text's words, except possibly incomplete words at either end. Every
+// row that contains the text has these as whole words.
 func (t *wordClass) innerWords(text []byte) []uint64 {
 	isEnd := func(r byte) bool { return t[r] == 0 }
 	first, last := slices.IndexFunc(text, isEnd), len(text)
@@ -98,7 +98,7 @@ func (t *wordClass) innerWords(text []byte) []uint64 {
 	return t.appendWordHashes(nil, text[first:last])
 }
 
-// isWhole reports whether text[from:to] is neither preceded nor followed by a part of the same word.
+// isWhole reports whether text[from:to] begins and ends at word boundaries.
 func (t *wordClass) isWhole(text []byte, from, to int) bool {
 	return (from == 0 || t[text[from-1]] == 0 || t[text[from]] == 0) && (to == len(text) || t[text[to]] == 0 || t[text[to-1]] == 0)
 }
@@ -118,7 +118,7 @@ func (t *wordClass) contains(text []byte, p *phrase) bool {
 	}
 }
 
-// mayMatchBlock reports whether a block with the given first and last time may contain rows of the result.
+// mayMatchBlock reports whether the time range of a block overlaps the times that the query still needs.
 func (m *matcher) mayMatchBlock(begun, ended int64) bool {
 	return begun <= m.Until && ended >= m.Since && ended >= m.oldest
 }
@@ -150,8 +150,8 @@ func (m *matcher) add(r foundRow) {
 	}
 }
 
-// trim sorts the found rows, newest first, and drops rows beyond the limits of the query. They are Limit and
-// maxResult.
+// trim sorts the found rows, newest first, and drops rows beyond the result limits of the query. They are Limit
+// and maxResult.
 func (m *matcher) trim() {
 	slices.SortFunc(m.rows, func(a, b foundRow) int { return b.compare(a) })
 	kept := 0
@@ -239,7 +239,7 @@ func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err 
 	return rows, m.more, nil
 }
 
-// blocksInMemory returns all blocks of a partition in memory, also the block for new rows.
+// blocksInMemory returns the blocks of a partition not yet in the database, including the open block.
 func (p *partitionRows) blocksInMemory() []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,8 +250,8 @@ func (p *partitionRows) blocksInMemory() []*block {
 	return list
 }
 
-// storedBlock is the id of a block in the database, with the times of its rows. They are the earliest and the latest
-// time.
+// storedBlock has a database block's id, and the earliest and latest time of the block's rows. They are the
+// earliest and the latest time.
 type storedBlock struct {
 	id, earliest, ended int64
 }
@@ -288,7 +288,7 @@ func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, see
 	return nil
 }
 
-// overlappingBlocks returns the blocks of a list whose time range overlaps the time range of the query.
+// overlappingBlocks returns the given blocks that have rows within the time range of the query.
 func (s *Store) overlappingBlocks(m *matcher, list []storedBlock) []storedBlock {
 	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayMatchBlock(b.earliest, b.ended) })
 }

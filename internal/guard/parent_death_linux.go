@@ -1,7 +1,0 @@
-package guard
-
-import "syscall"
-
-// dieWithParent makes the kernel kill the command when the parent process dies. This works even before the guarding
-// shell has received the process group.
-func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -1,0 +1,96 @@
+package promexpr
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestLabelsDoNotGrow parses expressions that build labels from other labels, and expects errors if labels may
+// grow too long.
+func TestLabelsDoNotGrow(t *testing.T) {
+	nest := func(expr, format string, n int) string {
+		for i := range n {
+			expr = strings.ReplaceAll(strings.ReplaceAll(format, "%d", strconv.Itoa(i)), "%s", expr)
+		}
+		return expr
+	}
+	for expr, want := range map[string]bool{
+		`label_replace(up, "host", "$1", "instance", "(.*):.*")`:                             true,
+		`label_join(up, "all", "/", "job", "instance", "node")`:                              true,
+		`sum by (a) (rate(x[5m])) / on (a) group_left (b) y`:                                 true,
+		nest("up", `label_replace(%s, "l%d", "$1", "instance", "(.*)")`, 30):                 true,
+		nest("up", `label_replace(%s, "a", "$1", "a", "(.*)")`, 200):                         true,
+		nest("up", `label_replace(%s, "a", "$1$1", "a", "(.*)")`, 20):                        false,
+		nest("up", `(-label_replace(%s, ("a"), "${1}$1", ("a"), "(.*)"))`, 20):               false,
+		nest("up", `label_join(%s, "a", "", "a", "a", "a")`, 10):                             false,
+		nest("vector(1)", `sum by (a, l%d) (label_replace(%s, "l%d", "$1$1", "a", ""))`, 60): false,
+		`x or ` + nest("up", `label_replace(%s, "a", "$1$1$1", "a", "(.*)")`, 20):            false,
+		nest("up", `label_replace(%s, "l%d", "`+strings.Repeat("x", 2000)+`", "", "")`, 6):   false,
+	} {
+		if _, err := NewParser().ParseExpr(expr); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "times the length of a label") {
+			t.Errorf("%.100s: %v", expr, err)
+		}
+	}
+}
+
+// TestTemplatesAreBounded checks templates of alerts, and expects errors for templates that may need much time
+// or memory.
+func TestTemplatesAreBounded(t *testing.T) {
+	for template, want := range map[string]string{
+		"load {{ $value }} on {{ $labels.node }} {{ .Value }} {{ .Labels.job }}":                                                             "",
+		"{{ $value | humanize }}, {{ printf \"%.2f\" $value }}%, {{ $value | printf \"%.1f\" | toUpper }}":                                   "",
+		`{{ with query "up" }}{{ . | first | value | humanizePercentage }}{{ end }}`:                                                         "",
+		`{{ with printf "up{job='%s'}" $labels.job | query }}{{ range . }}{{ .Labels.node }} {{ .Value }}{{ end }}{{ end }}`:                 "",
+		`{{ range $i, $x := query "up" }}{{ if gt $i 2 }}{{ break }}{{ end }}{{ $x.Labels.node }}{{ end }}`:                                  "",
+		`{{ range $name, $text := $labels }}{{ $name }}={{ $text }} {{ end }}{{ range .Labels }}{{ . }}{{ end }}`:                            "",
+		`{{ $results := query "up" | sortByLabel "node" }}{{ range $results }}{{ . | label "node" | reReplaceAll "(.*):.*" "$1" }}{{ end }}`: "",
+		`{{ $a := "x" }}{{ if gt $value 1000000000.0 }}{{ $a = "y" }}{{ end }}{{ $a }}`:                                                      "",
+		`{{ invalid`: "",
+		`{{ $a := $labels.job }}` + strings.Repeat(`{{ $a = print $a $a }}`, 20):                             "as long as a label",
+		`{{ $a := $labels.job }}` + strings.Repeat(`{{ $a = $a | print $a }}`, 20):                           "as long as a label",
+		strings.Repeat(`{{ with print . . }}`, 20) + strings.Repeat(`{{ end }}`, 20):                         "as long as a label",
+		`{{ $a := "x" }}` + strings.Repeat(`{{ $a = printf "%s%[1]s" $a }}`, 20):                             "as long as a label",
+		`{{ $a := "\"" }}` + strings.Repeat(`{{ $a = js $a }}`, 20):                                          "as long as a label",
+		`{{ $labels.job | reReplaceAll "" "` + strings.Repeat("x", 5000) + `" | reReplaceAll "" "yyyyyy" }}`: "as long as a label",
+		`{{ printf "%1000000d" 1 }}`:                                                                                               "long widths",
+		`{{ printf "%*d" 1000000 1 }}`:                                                                                             "long widths",
+		`{{ printf $labels.job 1 }}`:                                                                                               "format of printf",
+		`{{ "%99d" | printf }}`:                                                                                                    "format of printf",
+		`{{ reReplaceAll "a" $labels.job "a" }}`:                                                                                   "replacement of reReplaceAll",
+		`{{ range 1000000000 }}{{ end }}`:                                                                                          "a loop must iterate",
+		`{{ $n := 1000000000 }}{{ range $n }}{{ end }}`:                                                                            "a loop must iterate",
+		`{{ range $i := len "abc" }}{{ end }}`:                                                                                     "a loop must iterate",
+		`{{ with toTime 1e18 }}{{ range .UnixNano }}{{ end }}{{ end }}`:                                                            "a loop must iterate",
+		`{{ $q := query "x" }}{{ range $q }}{{ $q = 1000000000 }}{{ end }}`:                                                        "cannot change a variable",
+		`{{ $q := query "x" }}{{ $q = 1000000000 }}{{ range $q }}{{ end }}`:                                                        "a loop must iterate",
+		`{{ $n := 1000000000 }}{{ if false }}{{ $n := query "x" }}{{ end }}{{ range $n }}{{ end }}`:                                "a loop must iterate",
+		`{{ $q := query "x" }}{{ if $q }}{{ $q := 1 }}{{ $q }}{{ end }}{{ range $q }}{{ end }}`:                                    "",
+		`{{ range $x := query "x" }}{{ range $name, $text := $x.Labels }}{{ $text }}{{ end }}{{ end }}`:                            "",
+		`{{ range $name, $text := (query "x" | first).Labels }}{{ $text }}{{ end }}`:                                               "",
+		`{{ $a := "x" }}` + strings.Repeat(`{{ $a = print $a $a }}{{ range $a := query "x" }}{{ end }}`, 20):                       "as long as a label",
+		`{{ $a := "x" }}` + strings.Repeat(`{{ $a = print $a $a }}{{ with $a := query "x" }}{{ $a := "y" }}{{ end }}`, 20):         "as long as a label",
+		`{{ $a := "x" }}` + strings.Repeat(`{{ $a = print $a $a }}{{ if false }}{{ range $a = query "x" }}{{ end }}{{ end }}`, 20): "as long as a label",
+		`{{ $a := "" }}{{ range $labels }}{{ $a = print $a $a "x" }}{{ end }}`:                                                     "cannot change a variable",
+		strings.Repeat(`{{ range query "x" }}`, 3) + strings.Repeat(`{{ end }}`, 3):                                                "nested loops",
+		`{{ define "a" }}{{ template "b" }}{{ end }}`:                                                                              "not supported",
+		`{{ template "a" }}`:          "not supported",
+		`{{ block "a" . }}x{{ end }}`: "not supported",
+	} {
+		err := CheckTemplate(template)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.100s: %v, want %q", template, err, want)
+		}
+	}
+}
+
+// FuzzTexts checks random texts as templates and as expressions, and expects that none panics.
+func FuzzTexts(f *testing.F) {
+	for _, text := range []string{`{{ $value | humanize }}`, `{{ range query "up" }}{{ .Labels.node }}{{ else }}{{ end }}`, `{{ with print . }}{{ (index . 0).X.Y }}{{ end }}`, `label_replace(up, "a", "$1$1", "a", "(.*)")`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(_ *testing.T, text string) {
+		_ = CheckTemplate(text)
+		_, _ = NewParser().ParseExpr(text)
+	})
+}
