@@ -156,8 +156,8 @@ func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	}
 }
 
-// pullCable unplugs a machine's network cable, and expects an overdue keepalive event. With the cable back, its
-// results of the meantime are applied.
+// pullCable unplugs a machine's cable until its keepalive is overdue, then plugs the cable in again. With the
+// cable back, its results of the meantime are applied.
 func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)

@@ -28,7 +28,7 @@ func newNotificationFile(t *testing.T) *notificationFile {
 	return &notificationFile{t, filepath.Join(t.TempDir(), "told")}
 }
 
-// handlerYAML returns the YAML of the handler with the given name.
+// handlerYAML returns the YAML of a new handler that appends each notification to the file.
 func (n *notificationFile) handlerYAML(name string) string {
 	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
 }

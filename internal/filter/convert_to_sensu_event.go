@@ -387,7 +387,7 @@ func environment(env map[string]string) (list []string) {
 	return list
 }
 
-// assetNames returns the names of the assets of a check, except the assets of its hooks.
+// assetNames returns the names of the assets of a check, except assets that only its hooks use.
 func assetNames(c *model.CheckDefinition) (list []string) {
 	for _, a := range c.Assets {
 		if !a.HooksOnly {

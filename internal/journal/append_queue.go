@@ -68,8 +68,8 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	return nil
 }
 
-// waitForSpaceLocked waits until the queue has enough free space for the new entries. The caller's lock is released
-// during the wait.
+// waitForSpaceLocked releases the lock until the queue has enough space for the new entries, then locks again.
+// The caller's lock is released during the wait.
 func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	for waited := false; ; waited = true {
 		switch {

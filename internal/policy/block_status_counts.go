@@ -23,7 +23,7 @@ func CountStatuses(status func(int) Status, n int, blocks []model.Block) (counts
 	return counts, counts.worst()
 }
 
-// CountBlocks counts the components (checked parts) in each block of a directive by status.
+// CountBlocks counts a directive's components by status for each block, as the block's reporting mode counts.
 func CountBlocks(status func(int) Status, blocks []model.Block) []Counts {
 	out := make([]Counts, len(blocks))
 	for i := range blocks {

@@ -82,8 +82,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzDecodeState decodes random bytes as the state of preprocessing steps, and expects the same bytes after
-// encoding.
+// FuzzDecodeState decodes random bytes as step state, and expects the same state after encoding and decoding
+// again.
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add((&State{first: rememberedValue{at: 5, value: item.FromText("text")}, more: []rememberedValue{{at: 6, value: item.FromFloat(1)}}}).Append(nil))

@@ -134,7 +134,7 @@ func (l *logItem) limits(interval time.Duration) (sent, read int) {
 	return sent, sent * readPerSent
 }
 
-// cleanLine returns a line without its line break, as valid UTF-8 of at most maxText bytes.
+// cleanLine cuts a line to maxText bytes, removes its line break, and replaces invalid UTF-8.
 func cleanLine(line []byte) string {
 	line = line[:min(len(line), maxText)]
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")

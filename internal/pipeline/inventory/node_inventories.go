@@ -304,9 +304,9 @@ func (w *applier) ApplySignal(n uint32, s *wire.Signal, _ *shard.SignalOrigin) s
 	return shard.Applied
 }
 
-// applyLocked applies an inventory change to a node's entry ids under the lock, and returns the new ids. The
-// caller holds the lock. It acquires the ids of entries that the node did not have, and releases none. ok is
-// false, and nothing is acquired, for a change that its sum contradicts.
+// applyLocked applies an inventory change to a node's entry ids while the caller holds the lock. The caller
+// holds the lock. It acquires the ids of entries that the node did not have, and releases none. ok is false,
+// and nothing is acquired, for a change that its sum contradicts.
 func (d *dictionary) applyLocked(of *node, x *wire.Inventory) (next node, ok bool) {
 	gone := make(map[uint32]bool, len(x.Removed))
 	if !x.Complete {

@@ -97,8 +97,8 @@ func (w *metricApplier) storeSamples(r *wire.Samples) {
 	}
 }
 
-// recordStoredCommit records that the series store contains the values of the present commit. A replay then
-// does not store the values twice.
+// recordStoredCommit looks up whether a commit's values were stored earlier, and otherwise marks the values as
+// stored. A replay then does not store the values twice.
 func (w *metricApplier) recordStoredCommit() {
 	w.stored = w.p.stored.Log == w.Position.Log && w.p.stored.Number >= w.Position.Number
 	if !w.stored {

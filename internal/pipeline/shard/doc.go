@@ -8,7 +8,7 @@
 // reducer answers its own questions.
 //
 // A shard keeps, for every reducer alike:
-//   - the nodes of a partition and their index by namespace (partition.go);
+//   - the nodes of a partition and their index by namespace (partition_nodes.go);
 //   - the last number of every stream, so that a batch that arrives twice counts once (apply_records.go);
 //   - node life: sessions, keepalive, backlog, clean stop, reconnect grace (keepalive_deadlines.go);
 //   - tombstones of deleted nodes (apply_records.go);

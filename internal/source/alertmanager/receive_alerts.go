@@ -157,7 +157,8 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 // Path is the prefix of the URL paths: PATH/api/v2/alerts for namespace default, and PATH/NAMESPACE/api/v2/alerts.
 const Path = "/alertmanager/"
 
-// Serve handles an HTTP request with alerts from a client address. The error is for its sender.
+// Serve handles an HTTP request with alerts, posted by Prometheus or Grafana as to an Alertmanager. The error
+// is for its sender.
 func (s *Server) Serve(r *http.Request, address string) error {
 	err := s.serve(r, address)
 	result := "ok"

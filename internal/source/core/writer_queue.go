@@ -108,7 +108,7 @@ func (o *WriterQueue[S]) AddLocked(x S, duties MessageSet) {
 	}
 }
 
-// UnblockWriters lets writer goroutines send the messages of a session again.
+// UnblockWriters lets writer goroutines send a new session's messages, which BlockWriters held back until now.
 func (o *WriterQueue[S]) UnblockWriters(x S) {
 	b := x.Base()
 	b.Mu.Lock()

@@ -163,8 +163,8 @@ func (c *PeriodicSaver) Save(ctx context.Context, p model.Partition) error {
 	return c.commitWhenRecorded(ctx, pending)
 }
 
-// write writes a partition's snapshot to a temporary file. It returns nil if the partition has not changed since its
-// last snapshot.
+// write writes a changed partition's snapshot to a temporary file, beside the older snapshots. It returns nil
+// if the partition has not changed since its last snapshot.
 func (c *PeriodicSaver) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
