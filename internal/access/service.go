@@ -44,8 +44,8 @@ type Service struct {
 	writeMu sync.Mutex
 }
 
-// NewService returns a Service for users and tokens, which has none before Load reads the database. The caller
-// must call Load first, because only Load reads the users and tokens.
+// NewService returns a Service without users and tokens. The caller must call Load first, because only Load reads
+// users and tokens from the database.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now

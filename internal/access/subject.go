@@ -32,8 +32,8 @@ func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
 
-// NamespacesFor returns the sorted namespaces in which the user's role permits the verb. The caller must call it only
-// if MayEverywhere is false.
+// NamespacesFor returns the namespaces where the user's role permits the verb, in sorted order. The result has a meaning
+// only if MayEverywhere is false.
 func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }

@@ -25,7 +25,7 @@ import (
 // maxDepartedOneShots bounds the stored runs of one-shot directives that left the node.
 const maxDepartedOneShots = 1000
 
-// oneShotRetry is the delay after which a one-shot directive looks again for a missing secret or archive.
+// oneShotRetry is the retry interval of a one-shot directive that lacks a secret or archive.
 const oneShotRetry = time.Minute
 
 // oneShots has the last run of each one-shot directive (model.DirectiveDefinition.OneShot) on the node. The state folder

@@ -174,7 +174,7 @@ func (k *requestedRuns) finishRunsOfUnit(unit model.UnitID, result run.Result) {
 	}
 }
 
-// addOutput buffers a piece of a requested run's output, which the session sends to the server.
+// addOutput buffers a piece of a requested run's output, for the session to send to the server.
 func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -159,8 +159,8 @@ func (d *directives) assetFolder(ctx context.Context, c *model.DirectiveDefiniti
 	return folder, err
 }
 
-// report appends the signed report of a run to the spool, if a report is due. since is the boot time at which the
-// agent got the definition, in ms.
+// report appends the signed report of a run to the spool, if a report is due. since is the boot time of the
+// definition's receipt, in ms.
 func (d *directives) report(definition *model.Definition, report *wire.Report, since uint64) {
 	c := definition.AsDirective()
 	now := d.agent.cfg.Machine.BootMs()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/dop251/goja/parser"
 	"github.com/dop251/goja/token"
 
+	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -176,16 +176,12 @@ func checkPattern(pattern string) error {
 	if err != nil {
 		return model.Errorf(model.Invalid, "the regular expression /%s/ needs backtracking, which filters do not support: %w", pattern, err)
 	}
-	var code *syntax.Prog
-	tree, err := syntax.Parse(plain, syntax.Perl)
-	if err == nil {
-		code, err = syntax.Compile(tree.Simplify())
+	_, steps, err := item.CompilePattern(plain)
+	if steps > maxPatternSteps {
+		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, the limit is %d", pattern, steps, maxPatternSteps)
 	}
 	if err != nil {
 		return model.Errorf(model.Invalid, "the regular expression /%s/: %w", pattern, err)
-	}
-	if len(code.Inst) > maxPatternSteps {
-		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, the limit is %d", pattern, len(code.Inst), maxPatternSteps)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/antchfx/xpath"
 )
 
-// maxXPathSteps bounds the moves of one XPath evaluation through its document. The limit is seconds of processor time.
+// maxXPathSteps bounds the moves of one XPath evaluation through its document. The limit is about half a second of processor time.
 const maxXPathSteps = 20_000_000
 
 // boundedNavigator walks an XML document for package xpath, and counts the visited nodes. It panics at the limit, and

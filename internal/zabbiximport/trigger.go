@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/conversion"
@@ -154,7 +155,8 @@ func convertTriggerName(name string) string {
 // expressionOf returns an expression of the export in the syntax of Zabbix 7.0. An expression that does not parse stays.
 func (im *importer) expressionOf(e *conversion.Mapping, field string) string {
 	text := e.TextOf(field)
-	if version := im.versions[e.File]; version == "" || version >= "7" {
+	major, _, _ := strings.Cut(im.versions[e.File], ".")
+	if n, err := strconv.Atoi(major); err != nil || n >= 7 {
 		return text
 	}
 	escaped, err := trigger.EscapeTexts(text)

@@ -161,7 +161,7 @@ func (p *logPosition) findInFiles(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// startPosition returns the file and the offset at which the first collection of a log item starts.
+// startPosition returns the first file and offset for the first collection of a log item.
 func (l *logItem) startPosition(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:

@@ -140,7 +140,7 @@ func cleanLine(line []byte) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
 }
 
-// positionName returns the name under which the spool stores a log item's read position.
+// positionName returns the spool's key for the read position of a log item.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
 // TemplateOfPosition returns the Template's id from the name of a log item's stored read position. The result

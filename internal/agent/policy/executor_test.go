@@ -780,7 +780,7 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 	}
 }
 
-// TestPackagesWithSeveralVersionsAreRead audits packages of which the database lists several lines, and compares the
+// TestPackagesWithSeveralVersionsAreRead audits packages with several lines in the package database, and compares the
 // statuses. The lines are those of another architecture, of kernels beside each other and of versions with an epoch.
 func TestPackagesWithSeveralVersionsAreRead(t *testing.T) {
 	for _, c := range []struct{ program, lines, arguments, want string }{

@@ -249,8 +249,8 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushRedactor appends the last bytes of an output, which the redactor has buffered, with secrets redacted.
-// The redaction holds them back: they may be the start of a secret.
+// flushRedactor appends the bytes in the redactor's buffer to the output, with secrets redacted. The redactor buffers
+// the last bytes, because a secret may start in them.
 func (o *outputBuffer) flushRedactor() {
 	if o.hider != nil && o.maxKept > len(o.tail) {
 		o.storeBytes(o.redactBytes(nil, true))

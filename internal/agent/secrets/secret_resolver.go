@@ -244,7 +244,7 @@ func (k *Resolver) endRequestLocked(a *secretRequest, values []wire.SecretValue,
 // Ready returns the channel that receives a value when a request for secrets is waiting to be sent
 func (k *Resolver) Ready() <-chan struct{} { return k.ready }
 
-// Next returns the next request for secrets, which the agent's session sends to the server.
+// Next returns the next request for secrets, for the agent's session to send.
 func (k *Resolver) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -118,7 +118,7 @@ type lane struct {
 	recentBytes int
 }
 
-// lossGroup is the key by which the spool counts lost results, with kind, check and reason. One report to the
+// lossGroup is the key of a counter of lost results, with kind, check and reason. One report to the
 // server covers all results with the same key.
 type lossGroup struct {
 	signalOrigin

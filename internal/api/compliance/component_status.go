@@ -70,8 +70,8 @@ func (j *statusEvaluator) evaluateDirective(node model.NodeID, unit *directory.U
 	return d
 }
 
-// computeStatuses computes the component statuses of a policy directive, and the time until which the statuses
-// are valid. begin is the time of the directive's present assignment.
+// computeStatuses computes the component statuses of a policy directive, and the end of their validity. begin is
+// the time of the directive's present assignment.
 func (j *statusEvaluator) computeStatuses(d *nodeDirective, begin time.Time) {
 	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, Heartbeat: d.definition.Heartbeat, LastDue: j.lastDueTime(d.definition)}
 	if o := d.definition.OneShot; o != nil {
