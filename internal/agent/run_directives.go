@@ -41,7 +41,7 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 		Runner: a.checks.runner, Facts: a.facts.lastMeasured, Enforce: cfg.Commands.PolicyEnforce && !cfg.Commands.AuditOnly, Secrets: a.secrets.Find,
 	}
 	d.scheduler = schedule.New(schedule.Config{
-		Node: node, MaxConcurrent: 1, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
+		Node: node, MaxConcurrent: 1, OneOffset: true, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
 		Boot: func() time.Duration { return time.Duration(cfg.Machine.BootMs()) * time.Millisecond }, Now: cfg.Machine.Now,
 	})
 }

@@ -167,6 +167,32 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
+// TestOneOffsetRunsChecksInOrder schedules 60 checks at one offset, and expects them to run one after the other each minute, in the
+// order of their ids.
+func TestOneOffsetRunsChecksInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startScheduler(t, Config{MaxConcurrent: 1, OneOffset: true})
+		defer w.stop()
+		var jobs []Job
+		for id := range model.CheckID(60) {
+			jobs = append(jobs, w.recordingJob(70-id, time.Minute, 10*time.Millisecond))
+		}
+		w.setJobs(jobs...)
+		time.Sleep(10 * time.Minute)
+		first := w.startTimes(11)
+		last := first[len(first)-1]
+		for id := range model.CheckID(60) {
+			runs := w.startTimes(id + 11)
+			if got, want := runs[len(runs)-1], last+time.Duration(id)*10*time.Millisecond; got != want {
+				t.Fatalf("check %d ran last at %v, not %v", id+11, got, want)
+			}
+		}
+		if gap := last - first[len(first)-2]; gap != time.Minute {
+			t.Errorf("gap of %v", gap)
+		}
+	})
+}
+
 // TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler, and expects each check at the same second of the
 // minute.
 func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {

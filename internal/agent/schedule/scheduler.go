@@ -26,6 +26,7 @@ const (
 type Config struct {
 	Node          uuid.UUID
 	MaxConcurrent int                  // default: CPUs, at least 2
+	OneOffset     bool                 // all checks of an interval are due at one offset of the node, in the order of their ids
 	FirstWithin   time.Duration        // a new check runs once within this; default 10 s
 	Boot          func() time.Duration // a clock that never jumps; default: time since New
 	Now           func() time.Time     // the wall clock, for cron alone; default time.Now
@@ -399,9 +400,12 @@ func (s *Scheduler) Stats() Stats {
 }
 
 // phaseOf returns the offset of a check's runs within its interval. The offset is a hash, so that checks do not all
-// start at the same time.
+// start at the same time; with Config.OneOffset only those of different nodes do not.
 func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
+	if s.cfg.OneOffset {
+		return when.Phase(node, 0, interval)
+	}
 	for i := range 4 {
 		node[i] ^= byte(k.ProxyNode >> (8 * i))
 	}
@@ -414,8 +418,10 @@ type dueHeap []*scheduledJob
 // Len returns the number of scheduled checks (heap.Interface).
 func (h dueHeap) Len() int { return len(h) }
 
-// Less compares two checks by due time (heap.Interface).
-func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+// Less compares two checks by due time, then by id (heap.Interface).
+func (h dueHeap) Less(i, j int) bool {
+	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].job.Check < h[j].job.Check
+}
 
 // Swap exchanges two checks and updates their indexes (heap.Interface).
 func (h dueHeap) Swap(i, j int) {

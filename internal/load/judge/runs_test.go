@@ -31,7 +31,7 @@ faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 	members := map[int]*observe.Ledger{}
 	state := &observe.Runs{Directives: map[string]int{}, Machines: map[int]observe.MachineHistory{}}
 	for node := range p.Nodes {
-		ticks := uint64(90 * time.Second / p.Interval(node))
+		ticks := uint64(len(p.Offsets(node)))*uint64(90*time.Second/p.Every) + uint64(node)
 		members[p.First+node] = &observe.Ledger{Member: p.First + node, Signals: ticks, Taken: ticks}
 		m := observe.MachineHistory{Statuses: map[string][]string{}, History: map[string][][]byte{}}
 		counts, runs := map[string]int{}, make([]uint64, len(p.Held(node)))

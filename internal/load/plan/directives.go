@@ -17,8 +17,8 @@ import (
 // Directives is the directives of a scenario, computed: those of each node of its class with policies, with their modes, and the
 // codes of each run. Nodes are numbered within the class.
 //
-// A node sends one signal at each tick. A round is one interval of the directives: the node runs each directive once and, if
-// its class has inventories, sends a change of its inventory.
+// A node sends one signal at each tick. A round is one interval of the directives: the node runs each directive once, one after
+// the other, and, if its class has inventories, sends a change of its inventory.
 type Directives struct {
 	Class      string
 	First      int // number of its first node among all of the fleet
@@ -174,14 +174,18 @@ func (p *Directives) Enforces(node, d int) bool {
 // round returns the number of signals that a node sends in an interval.
 func (p *Directives) round(node int) int { return len(p.held[node]) + min(p.inventory, 1) }
 
-// Interval returns the time between two signals of a node.
-func (p *Directives) Interval(node int) time.Duration {
-	return time.Duration(p.spec.Interval) / time.Duration(p.round(node))
-}
+// RunTime is the time that each run of a directive takes.
+const RunTime = 20 * time.Millisecond
 
-// Offset returns the time of a node's first signal within its interval.
-func (p *Directives) Offset(node int) time.Duration {
-	return time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(p.Interval(node)))
+// Offsets returns the times of a node's signals within a round. The runs follow each other in at most a quarter of the interval.
+func (p *Directives) Offsets(node int) []time.Duration {
+	list := make([]time.Duration, p.round(node))
+	step := min(RunTime, p.Every/4/time.Duration(len(list)))
+	list[0] = time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(p.Every-time.Duration(len(list))*step))
+	for i := range list[1:] {
+		list[i+1] = list[i] + step
+	}
+	return list
 }
 
 // Signal returns the round of a tick, and the place of its directive among those of the node; -1: the inventory, which has another

@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/policy"
@@ -76,7 +75,8 @@ phases: [{steady: 1m}]
 	if share := float64(fail) / float64(all); differ < p.Nodes/2 || share < 0.08 || share > 0.12 {
 		t.Errorf("%d nodes differ from the one before, %.3f fail", differ, share)
 	}
-	if every := p.Interval(7); every != 10*time.Second/time.Duration(len(p.Held(7))+1) || p.Offset(7) < 0 || p.Offset(7) >= every || p.Offset(7) == p.Offset(8) {
-		t.Errorf("every %s from %s on", every, p.Offset(7))
+	offsets := p.Offsets(7)
+	if n := len(p.Held(7)) + 1; len(offsets) != n || offsets[0] < 0 || offsets[n-1] >= p.Every || offsets[1]-offsets[0] != RunTime || offsets[0] == p.Offsets(8)[0] {
+		t.Errorf("signals within %s at %v", p.Every, offsets)
 	}
 }

@@ -35,7 +35,8 @@ func (f *Fleet) PlanDigest() (string, error) {
 		}
 		base += uint64(class.states)
 		if x := class.source; x != nil {
-			numbers(h, uint64(x.Offset(member)), uint64(x.Interval(member)), uint64(x.Weight(member, 0)))
+			interval, offsets := x.Timetable(member)
+			numbers(h, uint64(offsets[0]), uint64(len(offsets)), uint64(interval), uint64(x.Weight(member, 0)))
 		}
 	}
 	for _, x := range simulated.Things(f.cfg.Scenario) {

@@ -58,13 +58,10 @@ func NewDirectives(p *plan.Directives, booted time.Time, certificate func(member
 // Unit returns the unit of components.
 func (s *directives) Unit() report.Unit { return report.Component }
 
-// Interval returns the time between two signals of a node.
-func (s *directives) Interval(member int) time.Duration {
-	return s.Directives.Interval(member - s.First)
+// Timetable implements Source.
+func (s *directives) Timetable(member int) (interval time.Duration, offsets []time.Duration) {
+	return s.Every, s.Offsets(member - s.First)
 }
-
-// Offset returns the time of a node's first signal within its interval.
-func (s *directives) Offset(member int) time.Duration { return s.Directives.Offset(member - s.First) }
 
 // Weight implements Source.
 func (s *directives) Weight(member int, tick uint64) int {
@@ -146,7 +143,7 @@ func (s *directives) change(node int, round uint64) *wire.Inventory {
 func (s *directives) run(m *machine, node, place int, round uint64, at time.Duration) *wire.Report {
 	x, d := &m.held[place], int(s.Held(node)[place])
 	version := s.Version(node, d, round)
-	r := &wire.Report{Components: uint32(s.Components), Codes: s.Codes(node, d, version), Enforced: x.enforced, DurationMs: 20, HeldMs: uint64(at.Milliseconds())}
+	r := &wire.Report{Components: uint32(s.Components), Codes: s.Codes(node, d, version), Enforced: x.enforced, DurationMs: uint32(plan.RunTime.Milliseconds()), HeldMs: uint64(at.Milliseconds())}
 	run := policy.LinkedRun{Definition: x.definition.Hash, Enforced: x.enforced, Components: s.Components}
 	signed := &wire.SignedRun{Number: m.end.Number + 1, UnixMs: uint64(s.booted.Add(at).UnixMilli()), Previous: m.end.Link, Assignment: m.assignment,
 		Equal: run.Equal(&x.last) && (x.version == version+1 || x.version > 0 && bytes.Equal(r.Codes, s.Codes(node, d, x.version-1)))}

@@ -78,8 +78,11 @@ func newSender(fleet *Fleet, agents []*agent) *sender {
 	s := &sender{fleet: fleet, agents: agents, book: NewBook(fleet.Clock, fleet.unit)}
 	for i, a := range agents {
 		if x := a.class.source; x != nil {
-			l := s.lane(int64(x.Interval(a.member)))
-			l.slots = append(l.slots, slot{int64(x.Offset(a.member)), int32(i), signalCheck, 0})
+			interval, offsets := x.Timetable(a.member)
+			l := s.lane(int64(interval))
+			for _, offset := range offsets {
+				l.slots = append(l.slots, slot{int64(offset), int32(i), signalCheck, 0})
+			}
 		}
 		if a.class.tape != nil {
 			continue

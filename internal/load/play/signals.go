@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -62,8 +63,8 @@ func (a *agent) offers() uint32 {
 	return 0
 }
 
-// addSignal adds the next signal of the agent's source to a frame, as add does with a result. Nothing waits for
-// company. Caller holds the lock.
+// addSignal adds the next signal of the agent's source to a frame, as add does with a result. Values do not linger, because an agent
+// sends those of a second together. Caller holds the lock.
 func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	x, fleet := a.class.source, a.fleet
 	weight := x.Weight(a.member, a.ledger.signals)
@@ -74,7 +75,11 @@ func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	if f := a.filling; f != nil && f.unit != x.Unit() {
 		a.leave(intended)
 	}
-	f, began := a.fill(intended, x.Unit(), 0)
+	linger := a.class.linger
+	if x.Unit() == report.Value {
+		linger = 0
+	}
+	f, began := a.fill(intended, x.Unit(), linger)
 	before := len(f.signals)
 	f.signals = x.AppendSignal(f.signals, a.member, a.ledger.signals, time.Duration(intended)+bootedBefore)
 	f.each = append(f.each, sign{intended: intended, end: int32(len(f.signals)), check: signalCheck, digest: uint32(weight)})
@@ -90,7 +95,10 @@ func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	}
 	a.spooled += len(f.signals) - before
 	full := len(f.each)+mostWrong >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
-	return full || !a.pace.IsSlowed(time.Duration(intended)) || intended >= a.due(f), began
+	if a.pace.IsSlowed(time.Duration(intended)) {
+		return full || intended >= a.due(f), began
+	}
+	return full || linger == 0, began
 }
 
 // mostWrong bounds the wrong signals beside one.

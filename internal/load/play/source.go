@@ -12,13 +12,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source makes the signals of some classes: a node sends one in each of its intervals. Nodes are members of the fleet. The
-// caller calls the methods about one node one at a time.
+// Source makes the signals of some classes. Nodes are members of the fleet. The caller calls the methods about one node one at a
+// time.
 type Source interface {
 	Unit() report.Unit
-	// Interval returns the time between two signals of a node, and Offset that of the first within its interval.
-	Interval(member int) time.Duration
-	Offset(member int) time.Duration
+	// Timetable returns the interval of a node, and the times of its signals within it, ascending.
+	Timetable(member int) (interval time.Duration, offsets []time.Duration)
 	// Weight returns the values, or components, of a signal. A tick is its number among the node's.
 	Weight(member int, tick uint64) int
 	// Assigned takes the assignment of a node. It reports whether it is that of the plan.

@@ -34,11 +34,11 @@ func NewValues(p *plan.Plan) Source {
 // Unit returns the unit of values.
 func (v *values) Unit() report.Unit { return report.Value }
 
-// Interval implements Source.
-func (v *values) Interval(node int) time.Duration { return v.Class(node).Interval }
-
-// Offset returns the time of a node's first values within its interval.
-func (v *values) Offset(node int) time.Duration { return v.Plan.Offset(v.Class(node), node) }
+// Timetable implements Source.
+func (v *values) Timetable(node int) (interval time.Duration, offsets []time.Duration) {
+	class := v.Class(node)
+	return class.Interval, []time.Duration{v.Plan.Offset(class, node)}
+}
 
 // Weight implements Source.
 func (v *values) Weight(node int, _ uint64) int { return len(v.Class(node).Items) }
