@@ -167,8 +167,8 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestOneOffsetRunsChecksInOrder schedules 60 checks at one offset, and expects them to run one after the other each minute, in the
-// order of their ids.
+// TestOneOffsetRunsChecksInOrder expects 60 checks of one offset to run one after the other, in the order of their ids. Each runs once
+// a minute.
 func TestOneOffsetRunsChecksInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 1, OneOffset: true})
