@@ -31,7 +31,7 @@ spec:
     - {component: mode, filePermissions: {path: %[2]q, mode: "0644"}}
     - {component: after a repair, when: 'changed("content")', command: {check: "true"}}
 ---
-{kind: Directive, metadata: {name: motd}, spec: {technique: motd, mode: %[3]s, interval: 10s}}
+{kind: Directive, metadata: {name: motd, labels: {cis: 5.1.20}}, spec: {technique: motd, mode: %[3]s, interval: 10s}}
 ---
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
 `
@@ -78,6 +78,11 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	for _, by := range []string{"policy", "directive", "node", "group"} {
 		harness.Run(t, s.Env(), "report", "compliance", "--by", by).Expect(0, "33.33 %", "2 non-compliant", "all: 33.33 % of 3 components on 1 node")
 	}
+	for _, list := range []string{"get directives -l cis=5.1.20", `get directives --where metadata.labels.cis=="5.1.20"`, "get compliance --directive-labels cis=5.1.20", "report compliance --by directive --directive-labels cis"} {
+		harness.Run(t, s.Env(), strings.Fields(list)...).Expect(0, "motd")
+	}
+	harness.Run(t, s.Env(), "get", "compliance", "--directive-labels", "cis=9").Expect(0, "no directives match")
+	harness.Run(t, s.Env(), "report", "compliance", "--directive-labels", "!cis").Expect(0, "no node has a directive with these labels")
 	harness.Run(t, s.Env(), "why", "db1/motd").Expect(0, "policy baseline is assigned to this node", "directive motd is assigned to this node", "is notified")
 	harness.Run(t, s.Env(), "why", "db1/motd:compliance").Expect(0, "CRITICAL")
 	harness.Run(t, s.Env(), "describe", "event", "db1/motd:compliance").Expect(0, "1 of 3 components compliant")
@@ -99,6 +104,8 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	// History has the runs before the repair, and the repair.
 	harness.Run(t, s.Env(), "get", "compliance", "db1/motd", "--at", drifted).Expect(0, "audit", "33.33 %", "non-compliant (2 of 3)")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "directive", "--at", drifted).Expect(0, "33.33 %", "2 non-compliant", "1 not applicable")
+	harness.Run(t, s.Env(), "report", "compliance", "--by", "node", "--at", drifted, "--directive-labels", "cis!=5.1.20").Expect(0, "no node has a directive with these labels")
+	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "--directive-labels", "cis=9", "-o", "csv").Expect(0, ",0,")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "csv").Expect(0, time.Now().UTC().Format(time.DateOnly)+",3,100.00,")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "parquet").Expect(0, "PAR1", "remediation seconds")
 	harness.Run(t, s.Env(), "get", "compliance", "--at", "9d").Expect(3, "the history has no runs of policy directives at", "ask for a time from")

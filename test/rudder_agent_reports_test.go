@@ -114,15 +114,19 @@ func (a *rudderAgent) uploadRunLog(start time.Time, status int, text string, rep
 	a.uploadFile("/reports/"+strings.ReplaceAll(start.UTC().Format(time.RFC3339), ":", "_")+"@"+a.node+".log.gz", signed, status, text)
 }
 
-// rudderPolicy expects two components of a directive of Rudder.
+// rudderPolicy expects two components of a directive of Rudder, and one of a directive with a schedule.
 const rudderPolicy = `
 {kind: Technique, metadata: {name: ntp}, spec: {methods: [{component: Package, rudder: {method: package_present, id: m1}}, {component: Service, rudder: {method: service_started, id: m2}}]}}
 ---
 {kind: Directive, metadata: {name: ntp}, spec: {technique: ntp, rudder: d1}}
 ---
+{kind: Technique, metadata: {name: backup}, spec: {methods: [{component: Backup, rudder: {method: command_execution, id: b1}}]}}
+---
+{kind: Directive, metadata: {name: nightly}, spec: {technique: backup, rudder: d2, cron: "0 3 * * *", splay: 1h}}
+---
 {kind: Group, metadata: {name: of-rudder}, spec: {where: 'node.facts.rudderNode != ""'}}
 ---
-{kind: Policy, metadata: {name: base}, spec: {directives: [ntp], targets: {groups: [of-rudder]}}}
+{kind: Policy, metadata: {name: base}, spec: {directives: [ntp, nightly], targets: {groups: [of-rudder]}}}
 `
 
 // Control lines of a run.
@@ -194,8 +198,12 @@ func TestRudderAgentReports(t *testing.T) {
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "missing", "unexpected", "surprise")
 	a.uploadRunLog(start.Add(2*time.Minute), http.StatusCreated, "", allGood[:3]...) // without an end
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "100.00 %", "the run has no end")
+	s.AwaitOutput("get compliance web1.example.com/nightly", "pending")
+	a.uploadRunLog(start.Add(140*time.Second), http.StatusCreated, "", runStart, "result_repaired|d2|b1|Backup|x|was made", runEnd)
+	s.AwaitOutput("get compliance web1.example.com/nightly", "100.00 %", "repaired")
 	a.uploadRunLog(start.Add(150*time.Second), http.StatusCreated, "", allGood...)
-	s.AwaitOutput("get compliance", "100.00 %", "success")
+	s.AwaitOutput("get compliance web1.example.com/ntp", "100.00 %", "success")
+	s.AwaitOutput("get compliance web1.example.com/nightly", "100.00 %", "repaired") // its agent does not run it now
 	s.AwaitOutput("get problems", "closed", "web1.example.com", "ntp:compliance")
 }
 

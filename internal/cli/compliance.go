@@ -25,7 +25,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	filter := v1.ComplianceFilter{Namespace: namespace, Node: g.node, Directive: g.directive, Policy: g.policy, Status: g.status}
+	filter := v1.ComplianceFilter{Namespace: namespace, Node: g.node, Directive: g.directive, DirectiveLabels: g.directiveLabels, Policy: g.policy, Status: g.status}
 	if filter.At, err = parsePastTime(c.commandLine, "at", g.at); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	empty := "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"
 	if !filter.At.IsZero() {
 		empty = "history has no directive runs of these nodes at this time"
-	} else if g.hasFilter() || filter.Node+filter.Directive+filter.Policy+filter.Status != "" {
+	} else if g.hasFilter() || filter.Node+filter.Directive+filter.DirectiveLabels+filter.Policy+filter.Status != "" {
 		empty = "no directives match"
 	}
 	return listOutput[v1.Compliance]{
@@ -159,13 +159,14 @@ var complianceUnits = []string{"policy", "directive", "node", "group", "day"}
 
 // complianceCommand makes the command muster report compliance.
 func complianceCommand(s *commandLine) *cobra.Command {
-	var by, at string
+	var by, at, directiveLabels string
 	var period timeRange
 	c := s.buildCommand(command{
 		use: "compliance", short: "Report compliance by policy, directive, node or group, least compliant first, or by day",
 		args: cobra.NoArgs, formats: []string{"csv", "parquet"},
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&by, "by", "policy", "unit of a row: "+strings.Join(complianceUnits, ", "))
+			flags.StringVar(&directiveLabels, "directive-labels", "", "only directives with these labels: cis=5.1.20,tier!=lab,!old")
 			flags.StringVar(&at, "at", "", "the last runs up to this time: "+pastTimes+"; default now")
 			period.registerFlags(flags, "", "--by day: ")
 		},
@@ -183,13 +184,13 @@ func complianceCommand(s *commandLine) *cobra.Command {
 		},
 		run: func(c *commandCall) error {
 			if by == "day" {
-				return reportComplianceDays(c, &period)
+				return reportComplianceDays(c, directiveLabels, &period)
 			}
 			past, err := parsePastTime(c.commandLine, "at", at)
 			if err != nil {
 				return err
 			}
-			report, err := c.api.Reports.Compliance(c.ctx, c.listNamespace(), by, past)
+			report, err := c.api.Reports.Compliance(c.ctx, c.listNamespace(), by, directiveLabels, past)
 			if err != nil {
 				return err
 			}
@@ -210,7 +211,7 @@ func complianceCommand(s *commandLine) *cobra.Command {
 			}
 			return listOutput[v1.ComplianceSum]{
 				value: report, items: report.Items, notes: notes,
-				empty:   "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy",
+				empty:   cmp.Or(textIf(directiveLabels != "", "no node has a directive with these labels"), "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"),
 				columns: screen.SplitColumns("NAMESPACE|"+strings.ToUpper(by)+"|NODES|COMPONENTS|COMPLIANCE|BY NODE|COUNTS").HideUnless(c.allNamespaces, "NAMESPACE"),
 				row: func(i v1.ComplianceSum) []any {
 					return []any{i.Namespace, i.Name, i.Nodes, i.Components, percentText(i.Percent), percentText(i.NodePercent), countsText(i.Counts)}
@@ -263,12 +264,12 @@ func writeCSV(c *commandCall, rows [][]string) error {
 }
 
 // reportComplianceDays prints the compliance of each day of a period.
-func reportComplianceDays(c *commandCall, period *timeRange) error {
+func reportComplianceDays(c *commandCall, directiveLabels string, period *timeRange) error {
 	since, until, err := period.parseTimes(c.commandLine)
 	if err != nil {
 		return err
 	}
-	report, err := c.api.Reports.ComplianceDays(c.ctx, c.listNamespace(), since, until)
+	report, err := c.api.Reports.ComplianceDays(c.ctx, c.listNamespace(), directiveLabels, since, until)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type getFlags struct {
 	watch                      bool
 	node, check, group, status string
 	directive, policy          string
+	directiveLabels            string
 	problem, open              bool
 	at                         string
 	match, contains            string
@@ -42,6 +43,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
 	flags.StringVar(&g.node, "node", "", "events, problems, history, items, texts, compliance: of this node")
 	flags.StringVar(&g.directive, "directive", "", "compliance: of this Directive")
+	flags.StringVar(&g.directiveLabels, "directive-labels", "", "compliance: of directives with these labels: cis=5.1.20,tier!=lab,!old")
 	flags.StringVar(&g.policy, "policy", "", "compliance: of this Policy")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated. compliance: such as non-compliant, error or \"no report\"")

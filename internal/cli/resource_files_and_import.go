@@ -307,11 +307,11 @@ func importPrometheusCommand(s *commandLine) *cobra.Command {
 // importRudderCommand makes the command muster import rudder, which converts techniques, directives, rules and groups.
 func importRudderCommand(s *commandLine) *cobra.Command {
 	var bridge bool
-	return s.buildImport(command{use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules and groups (JSON of the API) of Rudder",
+	return s.buildImport(command{use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules, groups, parameters and schedules (JSON of the API) of Rudder",
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&bridge, "bridge", false, "Rudder's agents go on to run the directives, and Muster judges their reports")
 		}}, "divide the file", []string{".yml", ".yaml", ".json"}, func(c *commandCall, files []conversion.File) (*importOutput, error) {
-		result, err := rudderimport.Import(files, rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
+		result, err := rudderimport.Import(files, rudderimport.Options{Kinds: c.Kinds, Bridge: bridge, Now: c.Now()})
 		if err != nil {
 			return nil, err
 		}

@@ -231,13 +231,13 @@ func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.A
 
 // Compliance returns the compliance of each policy, directive, node or group in a period, least compliant
 // first. It counts up to a time, where zero means now.
-func (r Reports) Compliance(ctx context.Context, namespace, by string, at time.Time) (v1.ComplianceReport, error) {
-	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "at", at))
+func (r Reports) Compliance(ctx context.Context, namespace, by, directiveLabels string, at time.Time) (v1.ComplianceReport, error) {
+	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "directiveLabels", directiveLabels, "at", at))
 }
 
 // ComplianceDays returns the compliance of each day of a period
-func (r Reports) ComplianceDays(ctx context.Context, namespace string, since, until time.Time) (v1.ComplianceDays, error) {
-	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "since", since, "until", until))
+func (r Reports) ComplianceDays(ctx context.Context, namespace, directiveLabels string, since, until time.Time) (v1.ComplianceDays, error) {
+	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "directiveLabels", directiveLabels, "since", since, "until", until))
 }
 
 // Evidence returns the signed history of a node's runs of policy directives, as evidence for auditors. A zero

@@ -79,14 +79,14 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	}
 	switch {
 	case v.Type() == rawType:
-		v.SetBytes(t.appendJSON(nil))
+		v.SetBytes(t.AppendJSON(nil))
 		return
 	case v.Type() == commandType:
 		d.decodeCommand(t, v.Addr().Interface().(*model.Command), field)
 		return
 	}
 	if self, ok := v.Addr().Interface().(json.Unmarshaler); ok {
-		if err := self.UnmarshalJSON(t.appendJSON(nil)); err != nil {
+		if err := self.UnmarshalJSON(t.AppendJSON(nil)); err != nil {
 			d.recordFlaw(t.place, field, "", "%v", err)
 		}
 		return

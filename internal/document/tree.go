@@ -92,8 +92,8 @@ func (t *Tree) Items() []*Tree {
 // Kind returns the name of the value's type for error messages, such as "a list".
 func (t *Tree) Kind() string { return t.kind.String() }
 
-// appendJSON encodes the parsed value as JSON. Types that implement json.Unmarshaler need JSON.
-func (t *Tree) appendJSON(b []byte) []byte {
+// AppendJSON encodes the parsed value as JSON. Types that implement json.Unmarshaler need JSON.
+func (t *Tree) AppendJSON(b []byte) []byte {
 	switch t.kind {
 	case text:
 		quoted, _ := json.Marshal(t.text) // of a string never fails
@@ -106,7 +106,7 @@ func (t *Tree) appendJSON(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = item.appendJSON(b)
+			b = item.AppendJSON(b)
 		}
 		return append(b, ']')
 	case mapping:
@@ -117,7 +117,7 @@ func (t *Tree) appendJSON(b []byte) []byte {
 			}
 			quoted, _ := json.Marshal(k.name)
 			b = append(append(b, quoted...), ':')
-			b = k.value.appendJSON(b)
+			b = k.value.AppendJSON(b)
 		}
 		return append(b, '}')
 	}

@@ -599,7 +599,6 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.InRange("spec.grace", s.Grace, model.Duration(time.Second), maxPolicyGrace)
 	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)
 	v.validateSeverity("spec.severity", cmp.Or(s.Severity, model.Average.String()))
-	v.validateMetricTags("spec.tags", s.Tags)
 	if s.Rollout != nil {
 		validateRollout(v, s.Rollout)
 	}

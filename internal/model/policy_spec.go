@@ -411,8 +411,6 @@ type DirectiveSpec struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// The severity of its problem: information, warning, average (default), high or disaster.
 	Severity string `json:"severity,omitempty"`
-	// Words to find it by, such as a benchmark's chapter: {cis: "5.2.8"}.
-	Tags map[string]string `json:"tags,omitempty"`
 	// A change reaches the nodes in steps; default all nodes at once. A new directive has no earlier version, so all nodes get it.
 	Rollout *RolloutSpec `json:"rollout,omitempty"`
 	// It runs nowhere while this is true.

@@ -25,14 +25,17 @@ func (im *importer) importDirective(p *conversion.Mapping) {
 	case technique == nil:
 		im.noteLoss(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.TextOf("techniqueName"))
 		return
-	case p.TextOf("scheduleId") != "":
-		im.noteLoss(p, what, "left out: it runs by schedule %s of Rudder: write the times of its runs as cron in a directive", p.TextOf("scheduleId"))
-		return
 	case id == "" || im.directives[id] != "":
 		im.noteLoss(p, what, "left out: it has no id, or another directive has it")
 		return
 	}
-	spec := &model.DirectiveSpec{Technique: technique.name, Disabled: p.TextOf("enabled") == "false", Tags: im.tagsOf(p, what)}
+	spec := &model.DirectiveSpec{Technique: technique.name, Disabled: p.TextOf("enabled") == "false"}
+	if schedule := p.TextOf("scheduleId"); schedule != "" {
+		if err := im.addSchedule(p, what, schedule, spec); err != nil {
+			im.noteLoss(p, what, "left out: %v", err)
+			return
+		}
+	}
 	if n, err := strconv.Atoi(p.TextOf("priority")); err == nil && n != model.DefaultPriority {
 		spec.Priority = &n
 	}
@@ -55,27 +58,28 @@ func (im *importer) importDirective(p *conversion.Mapping) {
 	}
 	im.noteUnreadFields(p, what)
 	name := im.unusedName("Directive", title, id)
-	if im.addResource(p, "Directive", name, title, spec) {
+	if im.addLabelled(p, "Directive", name, title, im.labelsOf(p, what), spec) {
 		im.directives[id] = name
 	}
 }
 
-// tagsOf reads the tags of a Rudder directive, each from a small JSON object. Each mapping has one tag.
-func (im *importer) tagsOf(p *conversion.Mapping, what string) map[string]string {
-	var tags map[string]string
+// labelsOf reads the tags of a Rudder directive as labels. Each mapping of the list has one tag.
+func (im *importer) labelsOf(p *conversion.Mapping, what string) map[string]string {
+	labels := map[string]string{}
 	for _, one := range p.List("tags") {
 		for _, name := range one.Names() {
-			if model.PropertyNameError(name) != nil {
-				im.noteLoss(one, what, "tag %s has no valid name here", name)
+			value := conversion.OneLine(one.TextOf(name))
+			if !model.IsLabelName(name) {
+				im.noteLoss(one, what, "tag %s left out: the name is not valid for a label", name)
 				continue
 			}
-			if tags == nil {
-				tags = map[string]string{}
+			if value != one.TextOf(name) {
+				im.noteChange(one, what, "tag %s was shortened to one line of %d bytes", name, model.MaxText)
 			}
-			tags[name] = one.TextOf(name)
+			labels[name] = value
 		}
 	}
-	return tags
+	return labels
 }
 
 // importValues reads parameter values from the sections of a Rudder directive.

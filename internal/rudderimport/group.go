@@ -1,6 +1,7 @@
 package rudderimport
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -66,11 +67,22 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 			return
 		}
 	}
+	var merged []*model.PropertySpec
 	for _, one := range p.List("properties") {
-		im.noteLoss(one, what, "property %s: write it into spec.properties", one.TextOf("name"))
+		switch property := im.convertProperty(one, what, one.TextOf("name")); {
+		case property == nil:
+		case property.Merge != (model.PropertyMerge{}):
+			property.Scope = "group:" + name
+			merged = append(merged, property)
+		default:
+			if spec.Properties == nil {
+				spec.Properties = map[string]json.RawMessage{}
+			}
+			spec.Properties[property.Property] = property.Value
+		}
 	}
 	im.noteUnreadFields(p, what)
-	im.converted = append(im.converted, convertedGroup{p, id, name, title, spec})
+	im.converted = append(im.converted, convertedGroup{p, id, name, title, spec, merged})
 }
 
 // convertedGroup is a group of Rudder after its conversion. The groups that its query names may still be left out.
@@ -78,6 +90,7 @@ type convertedGroup struct {
 	part            *conversion.Mapping
 	id, name, title string
 	spec            *model.GroupSpec
+	merged          []*model.PropertySpec // its properties with a mode of inheritance
 }
 
 // addGroups adds the converted Rudder groups to the import's result, except groups whose query names a missing
@@ -103,6 +116,10 @@ func (im *importer) addGroups() {
 	for _, g := range im.converted {
 		if !im.addResource(g.part, "Group", g.name, g.title, g.spec) {
 			delete(im.groups, g.id)
+			continue
+		}
+		for _, property := range g.merged {
+			im.addProperty(g.part, g.name+"-"+property.Property, property)
 		}
 	}
 }

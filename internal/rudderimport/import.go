@@ -1,9 +1,9 @@
-// Package rudderimport turns techniques of Rudder's editor (YAML), and directives, rules and groups as Rudder's API answers them (JSON), into
-// resources: Technique, Directive, Policy and Group. It reports with file and line each part that has no equivalent in Muster.
+// Package rudderimport turns techniques of Rudder's editor (YAML), and directives, rules, groups, parameters and campaigns as Rudder's API answers
+// them (JSON), into resources: Technique, Directive, Policy, Group and Property. It reports with file and line each part that has no equivalent in Muster.
 //
 // A file becomes mappings that remember which of their fields were read (conversion.Mapping). import.go makes the resources in the order
-// in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in convert_condition.go), groups
-// (group.go), directives and rules (directives_and_rules.go).
+// in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in convert_condition.go), global properties
+// (property.go), groups (group.go), directives with their schedules (schedule.go) and rules (directives_and_rules.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import.
 package rudderimport
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
@@ -42,13 +43,14 @@ type Options struct {
 	// Bridge imports directives that Rudder's agents go on to run: the server compares their reports with the techniques. False:
 	// Muster's agents run them.
 	Bridge bool
+	Now    time.Time // a one-shot whose time is over is left out
 }
 
-// Import converts techniques (YAML) and directives, rules and groups (JSON) of Rudder to Muster resources. It fails on a file that has
+// Import converts techniques (YAML) and answers of the API (JSON) of Rudder to Muster resources. It fails on a file that has
 // none of these.
 func Import(files []conversion.File, o Options) (*Result, error) {
-	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}, rules: map[string]bool{}}
-	var techniques, directives, rules, groups []*conversion.Mapping
+	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}, rules: map[string]bool{}, schedules: map[string]*schedule{}}
+	var techniques, directives, rules, groups, parameters, campaigns []*conversion.Mapping
 	for _, f := range files {
 		documents, err := conversion.ReadMappings(f)
 		if err != nil {
@@ -60,12 +62,13 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 			case data != nil:
 				im.noteUnknownLists(data)
 				directives, rules = append(directives, data.List("directives")...), append(rules, data.List("rules")...)
-				groups = append(groups, data.List("groups")...)
+				groups, parameters = append(groups, data.List("groups")...), append(parameters, data.List("parameters")...)
+				campaigns = append(campaigns, data.List("campaigns")...)
 			case p.HasField("items"):
 				techniques = append(techniques, p)
 			default:
 				return nil, model.Errorf(model.Invalid, "%s: neither a technique in YAML nor an answer of Rudder's API", p.Place()).
-					WithHint("techniques: technique.yml of the configuration repository; the rest: curl https://RUDDER/rudder/api/latest/directives (rules, groups)")
+					WithHint("techniques: technique.yml of the configuration repository; the rest: curl https://RUDDER/rudder/api/latest/directives (rules, groups, parameters, campaigns)")
 			}
 		}
 	}
@@ -74,6 +77,12 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 	}
 	if o.Bridge {
 		im.addResource(nil, "Group", im.unusedName("Group", bridgeGroup, ""), "", &model.GroupSpec{Where: `node.facts.rudderNode != ""`})
+	}
+	for _, p := range parameters {
+		im.importParameter(p)
+	}
+	for _, p := range campaigns {
+		im.importSchedule(p)
 	}
 	im.nameGroups(groups)
 	for _, p := range groups {
@@ -86,6 +95,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 	for _, p := range rules {
 		im.importRule(p)
 	}
+	im.noteUnusedSchedules()
 	im.result.SortNotes()
 	return im.result, nil
 }
@@ -103,7 +113,8 @@ type importer struct {
 	directives map[string]string     // names here by ids in Rudder
 	groups     map[string]string
 	converted  []convertedGroup
-	rules      map[string]bool // ids in Rudder
+	rules      map[string]bool      // ids in Rudder
+	schedules  map[string]*schedule // by id in Rudder
 }
 
 // noteLoss adds a note about a lost part of an imported file that has no equivalent in Muster.
@@ -126,8 +137,8 @@ func (im *importer) noteUnreadFields(p *conversion.Mapping, what string) {
 // noteUnknownLists adds a note for each list in an API answer of Rudder that is not imported.
 func (im *importer) noteUnknownLists(data *conversion.Mapping) {
 	for _, name := range data.Names() {
-		if !slices.Contains([]string{"directives", "rules", "groups"}, name) {
-			im.noteLoss(data, name, "only directives, rules and groups of the API are imported; techniques as YAML")
+		if !slices.Contains([]string{"directives", "rules", "groups", "parameters", "campaigns"}, name) {
+			im.noteLoss(data, name, "only directives, rules, groups, parameters and campaigns of the API are imported; techniques as YAML")
 		}
 	}
 }
@@ -143,10 +154,15 @@ func (im *importer) unusedName(kind, title, other string) string {
 	return name
 }
 
-// addResource adds a resource to the result, unless Muster's validation refuses the resource. A refused resource gives
-// a note.
+// addResource adds a resource without labels to the result, unless Muster's validation refuses the resource.
 func (im *importer) addResource(p *conversion.Mapping, kind, name, title string, spec model.Spec) bool {
-	r := &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: spec}
+	return im.addLabelled(p, kind, name, title, nil, spec)
+}
+
+// addLabelled adds a resource with labels to the result, unless Muster's validation refuses the resource. A refused resource
+// gives a note.
+func (im *importer) addLabelled(p *conversion.Mapping, kind, name, title string, labels map[string]string, spec model.Spec) bool {
+	r := &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName, Labels: labels}, Spec: spec}
 	if title = conversion.OneLine(title); title != "" && title != name {
 		r.Metadata.DisplayName = title
 	}

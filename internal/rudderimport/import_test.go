@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -19,7 +20,7 @@ import (
 // comparison.
 func importText(t *testing.T, files []conversion.File, bridge bool) string {
 	t.Helper()
-	result, err := Import(files, Options{Kinds: kind.All(), Bridge: bridge})
+	result, err := Import(files, Options{Kinds: kind.All(), Bridge: bridge, Now: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)})
 	testenv.NoError(t, err)
 	var out strings.Builder
 	for _, r := range result.Resources {

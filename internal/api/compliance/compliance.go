@@ -128,6 +128,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	Status    string `query:"status" maxLength:"32" doc:"With this status."`
 	Details   bool   `query:"details" doc:"With all components."`
 	AtTime
+	DirectiveSelection
 	list.NodeRows
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
@@ -137,6 +138,10 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	}
 	if in.Status != "" && !slices.Contains(statusNames(), in.Status) {
 		return nil, model.Errorf(model.Invalid, "unknown status %q", in.Status).WithHint("one of: %s", strings.Join(statusNames(), ", "))
+	}
+	selected, err := s.selectDirectives(in.DirectiveSelection)
+	if err != nil {
+		return nil, err
 	}
 	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
 	if err == nil {
@@ -176,7 +181,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 			for _, node := range nodes[first:] {
 				ofNode := []row{}
 				add := func(id model.UnitID, shown v1.Compliance) {
-					if in.Policy != "" && !slices.Contains(directives, id) || in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
+					if in.Policy != "" && !slices.Contains(directives, id) || selected != nil && !selected(id) || in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
 						node == model.NodeID(behind.Number) && shown.Directive <= behind.ID {
 						return
 					}
@@ -347,6 +352,25 @@ type reportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
 	AtTime
+	DirectiveSelection
+}
+
+// DirectiveSelection is the query parameter directiveLabels, a selector of policy directives by their labels
+type DirectiveSelection struct {
+	DirectiveLabels string `query:"directiveLabels" maxLength:"4096" doc:"Of directives with these labels, as they are now: cis=5.1.20,!old"`
+}
+
+// selectDirectives returns a function that reports whether a policy directive has the requested labels. It returns nil
+// if the request names no labels.
+func (s *complianceRequest) selectDirectives(in DirectiveSelection) (func(model.UnitID) bool, error) {
+	selector, err := directory.ParseSelector(in.DirectiveLabels)
+	if err != nil || in.DirectiveLabels == "" {
+		return nil, err
+	}
+	return func(id model.UnitID) bool {
+		unit := s.findDirective(id)
+		return unit != nil && selector.Matches(unit.Labels)
+	}, nil
 }
 
 // reportCompliance answers with the compliance of a namespace, summed up by policy, directive, node or group.
@@ -358,15 +382,19 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	if err != nil {
 		return nil, err
 	}
+	selected, err := s.selectDirectives(in.DirectiveSelection)
+	if err != nil {
+		return nil, err
+	}
 	included := func(namespace string) bool {
 		return namespace == in.Namespace || in.Namespace == "" && s.SeesNamespace(namespace)
 	}
 	var total reportRow
 	var rows map[rowKey]*reportRow
 	if s.pastRuns == nil {
-		total, rows, err = s.sums.report(ctx, in.By, included)
+		total, rows, err = s.sums.report(ctx, in.By, included, selected)
 	} else {
-		total, rows, err = s.reportPast(ctx, in.By, included)
+		total, rows, err = s.reportPast(ctx, in.By, included, selected)
 	}
 	if err != nil {
 		return nil, err
@@ -382,8 +410,8 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 }
 
 // reportPast returns the compliance at a past time per policy, directive, node or group. It also returns the total
-// over the included nodes.
-func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
+// over the included nodes. selected chooses the directives that count; nil: all.
+func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool, selected func(model.UnitID) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
 	policies, names, err := s.sums.refreshedPolicies(ctx)
 	if err != nil {
 		return total, nil, err
@@ -393,6 +421,9 @@ func (s *complianceRequest) reportPast(ctx context.Context, by string, included 
 		n := &nodeCounts{id: id, namespace: node.Namespace, groups: node.Groups}
 		var pairs []directiveCounts
 		for _, d := range s.pastRuns[id] {
+			if selected != nil && !selected(d.definition.Unit) {
+				continue
+			}
 			counts, _ := d.counts()
 			pairs = append(pairs, directiveCounts{directive: d.definition.Unit, counts: unique.Make(counts)})
 		}

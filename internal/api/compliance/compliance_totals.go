@@ -259,6 +259,22 @@ func (t *complianceTotals) remove(n *nodeCounts) {
 	delete(t.nodes, n.id)
 }
 
+// ofDirectives returns the totals of the selected policy directives alone, over the same nodes and policies. The totals
+// are a copy, which later changes do not reach.
+func (t *complianceTotals) ofDirectives(selected func(model.UnitID) bool) *complianceTotals {
+	policies := make([]*resolvedPolicy, len(t.policies))
+	for i, p := range t.policies {
+		policies[i] = p.resolvedPolicy
+	}
+	out := newComplianceTotals(policies)
+	for id, n := range t.nodes {
+		pairs := slices.DeleteFunc(slices.Clone(n.pairs), func(p directiveCounts) bool { return !selected(p.directive) })
+		out.nodes[id] = &nodeCounts{id: id, namespace: n.namespace, groups: n.groups}
+		out.replaceCounts(out.nodes[id], pairs)
+	}
+	return out
+}
+
 // rowKey identifies the policy, directive, group or node of a row in a compliance report.
 type rowKey struct {
 	namespace, name string

@@ -90,14 +90,18 @@ func (s *FleetCompliance) declarationTimes(ctx context.Context) (map[model.UnitI
 }
 
 // report returns the compliance per policy, directive, node or group of the included namespaces. It also returns the
-// total of all their nodes.
-func (s *FleetCompliance) report(ctx context.Context, by string, included func(namespace string) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
+// total of all their nodes. selected chooses the directives that count; nil: all.
+func (s *FleetCompliance) report(ctx context.Context, by string, included func(namespace string) bool, selected func(model.UnitID) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
 	if err := s.refresh(ctx); err != nil {
 		return total, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total, rows = s.tally.report(by, included, s.placements)
+	tally := s.tally
+	if selected != nil {
+		tally = tally.ofDirectives(selected)
+	}
+	total, rows = tally.report(by, included, s.placements)
 	return total, rows, nil
 }
 

@@ -90,8 +90,8 @@ func (f *randomFleet) subset(list ...string) string {
 
 // applyDirective declares directive number i with random settings, and returns the declaration.
 func (f *randomFleet) applyDirective(i int) string {
-	text := fmt.Sprintf("{kind: Directive, metadata: {name: d%d, namespace: shared}, spec: {technique: %s, priority: %d, %s, parameters: {word: %s}}}",
-		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 5m, heartbeat: 15m", "interval: 10m, rollout: {steps: [40%, g1], wait: 1m}", "cron: '30 * * * *'",
+	text := fmt.Sprintf("{kind: Directive, metadata: {name: d%d, namespace: shared, labels: {even: '%v'}}, spec: {technique: %s, priority: %d, %s, parameters: {word: %s}}}",
+		i, i%2 == 0, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 5m, heartbeat: 15m", "interval: 10m, rollout: {steps: [40%, g1], wait: 1m}", "cron: '30 * * * *'",
 			"oneShot: {}", fmt.Sprintf("oneShot: {from: %q, until: %q}", f.Now().Add(10*time.Minute).UTC().Format(time.RFC3339), f.Now().Add(30*time.Minute).UTC().Format(time.RFC3339))), f.pick("x", "y"))
 	f.Apply(text)
 	return text
@@ -243,10 +243,19 @@ type countedRow struct {
 }
 
 // countAll counts the compliance by policy, directive, node or group from the list of directives. With an empty
-// namespace, all nodes count.
-func (f *randomFleet) countAll(by, namespace string) map[string]*countedRow {
-	var list v1.ComplianceList
+// namespace, all nodes count. With the selector even=true only directives with an even number do.
+func (f *randomFleet) countAll(by, namespace, selector string) map[string]*countedRow {
+	var list, selected v1.ComplianceList
 	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}}, &list)
+	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}, "directiveLabels": {selector}}, &selected)
+	if selector != "" {
+		list.Items = slices.DeleteFunc(list.Items, func(c v1.Compliance) bool {
+			return !strings.HasSuffix(c.Directive, "0") && !strings.HasSuffix(c.Directive, "2")
+		})
+	}
+	if len(list.Items) != len(selected.Items) {
+		f.T.Errorf("%q selects %d rows, want %d", selector, len(selected.Items), len(list.Items))
+	}
 	rows := map[string]*countedRow{}
 	for _, c := range list.Items {
 		if c.Status == "overridden" {
@@ -307,10 +316,11 @@ func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string
 func (f *randomFleet) compare(t *testing.T, done []string) {
 	t.Helper()
 	for _, by := range []string{"policy", "directive", "node", "group"} {
-		for _, namespace := range []string{"", "team-a"} {
+		for _, q := range [][2]string{{"", ""}, {"team-a", ""}, {"", "even=true"}} {
+			namespace, selector := q[0], q[1]
 			var report v1.ComplianceReport
-			f.get("/api/v1/reports/compliance", url.Values{"by": {by}, "namespace": {namespace}}, &report)
-			want := f.countAll(by, namespace)
+			f.get("/api/v1/reports/compliance", url.Values{"by": {by}, "namespace": {namespace}, "directiveLabels": {selector}}, &report)
+			want := f.countAll(by, namespace, selector)
 			got := map[string]v1.ComplianceSum{}
 			for _, s := range append(report.Items, report.Total) {
 				got[strings.TrimSpace(s.Namespace+" "+s.Name)] = s
@@ -320,12 +330,12 @@ func (f *randomFleet) compare(t *testing.T, done []string) {
 			}
 			for name, w := range want {
 				if problem := w.difference(got[name]); problem != "" {
-					t.Errorf("by %s in %q: %s: %s: %+v, want %+v", by, namespace, name, problem, got[name], w.total)
+					t.Errorf("by %s in %q, labels %q: %s: %s: %+v, want %+v", by, namespace, selector, name, problem, got[name], w.total)
 				}
 				delete(got, name)
 			}
 			if len(got) > 0 {
-				t.Errorf("by %s in %q: nothing has the rows %+v", by, namespace, got)
+				t.Errorf("by %s in %q, labels %q: nothing has the rows %+v", by, namespace, selector, got)
 			}
 		}
 	}

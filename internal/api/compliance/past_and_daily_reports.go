@@ -209,8 +209,13 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 	Namespace string    `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Since     time.Time `query:"since" doc:"Start (RFC 3339), rounded down to a day; default 30 days ago."`
 	Until     time.Time `query:"until" doc:"End (RFC 3339); default now."`
+	DirectiveSelection
 }) (*op.Body[v1.ComplianceDays], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
+	}
+	selected, err := s.selectDirectives(in.DirectiveSelection)
+	if err != nil {
 		return nil, err
 	}
 	const day = 24 * time.Hour
@@ -241,7 +246,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 	}
 	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}, definition: s.statusEvaluator.Definition}
 	err = s.History.Changes(ctx, 0, since, until, func(c *compliancelog.Change) {
-		if nodes[c.After.Node] {
+		if nodes[c.After.Node] && (selected == nil || selected(c.After.Unit)) {
 			r.add(c)
 		}
 	})

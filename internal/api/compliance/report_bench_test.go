@@ -42,7 +42,7 @@ func BenchmarkReport(b *testing.B) {
 				testenv.NoError(b, f.sums.refresh(b.Context()))
 				refreshed := cpuTime()
 				f.changes = nil
-				total, rows, err := f.sums.report(b.Context(), by, func(string) bool { return true })
+				total, rows, err := f.sums.report(b.Context(), by, func(string) bool { return true }, nil)
 				if err != nil || total.nodes != benchNodes {
 					b.Fatal(total.nodes, err)
 				}

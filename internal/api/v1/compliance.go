@@ -72,7 +72,8 @@ type ComplianceList struct {
 // fields select everything.
 type ComplianceFilter struct {
 	Namespace, Node, Directive, Policy, Status string
-	Details                                    bool // with components
+	DirectiveLabels                            string // selector of directives, such as cis=5.1.20
+	Details                                    bool   // with components
 
 	At time.Time // the last runs up to this time; zero: now
 }

@@ -385,7 +385,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// reportsOf returns the compliance reports that result from an agent's run, one for each directive of the node.
+// reportsOf returns the compliance reports that result from an agent's run, one for each directive of the node. A directive with a
+// schedule has one only in a run that reports about it.
 func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDefinition, parsed *agentRun, now time.Time) (list []wire.Signal) {
 	byDirective := map[string][]componentReport{}
 	for _, r := range parsed.reports {
@@ -397,6 +398,9 @@ func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDef
 	}
 	changesOnly := s.cfg.ChangesOnly(of.Namespace)
 	for _, d := range directives {
+		if d.Cron != "" && len(byDirective[d.Rudder]) == 0 {
+			continue // an agent runs it once in each window of its schedule
+		}
 		var last *compliance.Run
 		if changesOnly {
 			run, _ := s.cfg.Runs.LastRun(of.ID, d.Unit)
