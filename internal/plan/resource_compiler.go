@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,6 +168,11 @@ func (c *unitCompiler) use(key intent.Key) any {
 func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup, policies: policies}
 	u, err := c.units[d.key.Kind](in, d)
+	if known := (*model.Error)(nil); errors.As(err, &known) { // a change of one resource may break another one
+		named := *known
+		named.Message = fmt.Sprintf("%s %s: %s", strings.ToLower(d.key.Kind), strings.TrimPrefix(d.name().String(), model.DefaultNamespaceName+"/"), known.Message)
+		return nil, &named
+	}
 	if err != nil {
 		return nil, fmt.Errorf("compile %s %q: %w", d.key.Kind, d.name(), err)
 	}
