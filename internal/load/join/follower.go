@@ -1,10 +1,8 @@
 package join
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,36 +24,32 @@ import (
 type Follower struct {
 	load.Alone
 	token  Token
-	id     string
 	client *http.Client
 	base   time.Time // of its clock
 	end    context.CancelCauseFunc
-	both   sync.WaitGroup // orders and lines
+	both   sync.WaitGroup // messages and orders
+	clock  clock
 
 	monitor
-	plan    *followerPart
-	connect bool
-	begin   *time.Duration
-	over    *over
-	clock   clock
-	score   func(time.Duration, []plan.Part) error
-	renamed func(int, string)
-	lines   []observe.Line // not sent yet
+	messages outbox[message]
+	plan     *followerPart
+	connect  bool
+	begin    *time.Duration
+	over     *over
+	score    func(time.Duration, []plan.Part) error
+	renamed  func(int, string)
 }
 
 // Dial joins the run of a token. The part is to be played within Context: it ends with ctx, and when the run ends for all.
 // The caller closes the follower.
 func Dial(ctx context.Context, token Token) (*Follower, error) {
-	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
-		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, ForceAttemptHTTP2: true}},
+	f := &Follower{token: token, base: time.Now(), monitor: monitor{changed: make(chan struct{})},
+		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ForceAttemptHTTP2: true}},
 		score:  func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
-	err := f.post(f.ctx, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
-	if err == nil {
-		err = f.setClock()
-	}
-	if err != nil {
+	if err := f.join(); err != nil {
 		f.end(err)
+		f.both.Wait()
 		var refused *model.Error
 		switch {
 		case errors.Is(err, errAnother):
@@ -66,59 +60,69 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	f.both.Go(f.fetch)
-	f.both.Go(f.sendLines)
+	context.AfterFunc(f.ctx, f.leave)
 	return f, nil
 }
 
-// request sends one request to the lead, and calls read with the body of the answer.
-func (f *Follower) request(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
-	r, err := http.NewRequestWithContext(ctx, method, "https://"+f.token.Address+path, bytes.NewReader(body))
+// join opens the connection to the lead, and starts to send messages and to carry out orders. The connection outlives the part, so
+// that the lead gets the reason of a failure.
+func (f *Follower) join() error {
+	ctx, hangUp := context.WithCancelCause(context.WithoutCancel(f.ctx))
+	silent := time.AfterFunc(silence, func() { hangUp(errSilent) })
+	unanswered := context.AfterFunc(f.ctx, func() { hangUp(context.Cause(f.ctx)) })
+	body, out := io.Pipe()
+	f.both.Go(func() {
+		err := json.NewEncoder(out).Encode(hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID()})
+		if err == nil {
+			err = f.messages.send(ctx, &f.monitor, out, func() error { return nil })
+		}
+		_ = out.CloseWithError(err)
+	})
+	response, err := f.request(ctx, http.MethodPost, "/join", body)
+	unanswered()
 	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
+		hangUp(err)
 		return err
+	}
+	in := newReader(response.Body, mostOrder, func() { silent.Reset(silence) })
+	f.both.Go(func() {
+		defer response.Body.Close()
+		defer hangUp(nil)
+		if err := f.obey(in); err != nil && f.verdict() == nil {
+			f.lose(cmp.Or(context.Cause(ctx), err))
+		}
+		for in.next(&order{}) == nil { // until the lead knows why this part ended
+		}
+		silent.Stop()
+	})
+	return nil
+}
+
+// request sends one request to the lead. An answer other than 2xx is an error.
+func (f *Follower) request(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "https://"+f.token.Address+path, body)
+	if err != nil {
+		return nil, err
 	}
 	r.Header.Set("Authorization", f.token.authorization())
-	r.Header.Set(loaderHeader, f.id)
 	response, err := f.client.Do(r)
-	if err != nil {
-		return err
+	if err != nil || response.StatusCode/100 == 2 {
+		return response, err
 	}
 	defer response.Body.Close()
-	limited := &io.LimitedReader{R: response.Body, N: mostOrders}
-	if response.StatusCode/100 == 2 {
-		if err = read(limited); err != nil && limited.N == 0 {
-			return model.Errorf(model.TooLarge, "an answer of the loader that leads of more than %d bytes", mostOrders)
-		}
-		return err
+	var refused v1.Error
+	if err := newReader(response.Body, mostMessage, func() {}).next(&refused); err == nil && refused.Detail != "" {
+		return nil, refused.AsModel()
 	}
-	if refused, err := decode[v1.Error](limited); err == nil && refused.Detail != "" {
-		return refused.AsModel()
-	}
-	return fmt.Errorf("%s %s: %s", method, path, response.Status)
+	return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
 }
 
-// post sends a value.
-func (f *Follower) post(ctx context.Context, path string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode a message to the loader that leads: %w", err)
-	}
-	if len(data) > mostMessage {
-		return model.Errorf(model.TooLarge, "a message of %d bytes to the loader that leads: at most %d are allowed", len(data), mostMessage)
-	}
-	return f.request(ctx, http.MethodPost, path, data, func(io.Reader) error { return nil })
-}
-
-// send reports a message. An error ends the part.
-func (f *Follower) send(m message) error {
-	err := f.post(f.ctx, "/report", m)
-	if err != nil && f.ctx.Err() != nil {
-		return context.Cause(f.ctx)
-	}
-	if err != nil {
-		f.lose(err)
-	}
-	return err
+// send sends a message behind those before it. It does not wait.
+func (f *Follower) send(m message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.messages.put(&f.monitor, m, m.Failed != nil)
 }
 
 // Context ends when the run cannot go on; its cause is the reason.
@@ -136,7 +140,7 @@ func (f *Follower) Plan() (load.Config, error) {
 }
 
 // Stop asks for the end of the present phase: the lead judges the run until then.
-func (f *Follower) Stop() { _ = f.send(message{Stop: true}) }
+func (f *Follower) Stop() { f.send(message{Stop: true}) }
 
 // Stopped reports whether the run was stopped and nothing else is wrong.
 func (f *Follower) Stopped() bool { o := f.verdict(); return o != nil && o.Stopped }
@@ -163,56 +167,36 @@ func (f *Follower) Close(err error) {
 	f.client.CloseIdleConnections()
 }
 
-// lose ends the part because of the lead, unless the run is over.
-func (f *Follower) lose(err error) {
-	var own *model.Error
-	switch {
-	case f.verdict() != nil:
-	case errors.As(err, &own) && own.Class != model.Unavailable:
-		f.end(own)
-	default:
-		f.end(model.Errorf(model.Unavailable, "the loader that leads was lost: %s", lossOf(err)).WithHint("the run is over; the lead prints the reason"))
+// leave tells the lead why the part ended, unless the run is over.
+func (f *Follower) leave() {
+	if f.verdict() == nil {
+		f.send(message{Failed: failureOf(causeOf(f.ctx, "it"))})
 	}
 }
 
-// fetch carries out the orders of the lead until the run is over or the part ends. Then it reports why the part ended: the
-// lead may be gone.
-func (f *Follower) fetch() {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(f.ctx)) // the request of orders outlives the report of a failure
-	defer cancel()
-	reported := make(chan struct{})
-	stop := context.AfterFunc(f.ctx, func() {
-		defer close(reported)
-		defer cancel()
-		if f.verdict() == nil {
-			within, done := context.WithTimeout(ctx, silence)
-			defer done()
-			_ = f.post(within, "/report", message{Failed: failureOf(causeOf(f.ctx, "it"))})
-		}
-	})
-	defer func() {
-		if !stop() {
-			<-reported
-		}
-	}()
-	for n := 0; f.verdict() == nil; {
-		var list []order
-		err := f.request(ctx, http.MethodGet, fmt.Sprintf("/orders?from=%d", n), nil, func(r io.Reader) (err error) {
-			list, err = decode[[]order](r)
-			return err
-		})
-		if err != nil {
-			f.lose(err)
-			return
-		}
-		for i := range list {
-			if err := f.take(&list[i]); err != nil {
-				f.end(err)
-				return
-			}
-		}
-		n += len(list)
+// lose ends the part because of the lead.
+func (f *Follower) lose(err error) {
+	var own *model.Error
+	if errors.As(err, &own) && own.Class != model.Unavailable {
+		f.end(own)
+		return
 	}
+	f.end(model.Errorf(model.Unavailable, "the loader that leads was lost: %s", lossOf(err)).WithHint("the run is over; the lead prints the reason"))
+}
+
+// obey carries out the orders of the lead until the run is over, the part ends or the connection does.
+func (f *Follower) obey(in *reader) error {
+	for f.verdict() == nil {
+		var o order
+		if err := in.next(&o); err != nil {
+			return err
+		}
+		if err := f.take(&o); err != nil {
+			f.end(err)
+			return nil
+		}
+	}
+	return nil
 }
 
 // take carries out an order, or stores it.
@@ -220,6 +204,7 @@ func (f *Follower) take(o *order) error {
 	f.mu.Lock()
 	score, rename := f.score, f.renamed
 	f.plan, f.begin, f.over, f.connect = cmp.Or(o.Plan, f.plan), cmp.Or(o.Begin, f.begin), cmp.Or(o.Over, f.over), f.connect || o.Connect
+	f.messages.full = f.messages.full || o.Over != nil
 	f.change()
 	f.mu.Unlock()
 	switch {
@@ -249,52 +234,49 @@ func comparison(asked, answered, theirs time.Duration) clock {
 	return clock{ahead: theirs - (asked+answered)/2, within: (answered - asked) / 2}
 }
 
-// setClock compares the clocks, and reports the uncertainty.
-func (f *Follower) setClock() error {
+// setClock compares the clocks.
+func (f *Follower) setClock(ctx context.Context) error {
 	const times = 10
-	var best clock
 	for range times {
 		var theirs time.Duration
 		asked := time.Since(f.base)
-		err := f.request(f.ctx, http.MethodGet, "/clock", nil, func(r io.Reader) (err error) {
-			theirs, err = decode[time.Duration](r)
-			return err
-		})
+		response, err := f.request(ctx, http.MethodGet, "/clock", nil)
 		if err != nil {
 			return err
 		}
-		best = best.nearer(comparison(asked, time.Since(f.base), theirs))
+		err = newReader(response.Body, mostMessage, func() {}).next(&theirs)
+		answered := time.Since(f.base)
+		_ = response.Body.Close()
+		if err != nil {
+			return err
+		}
+		f.clock = f.clock.nearer(comparison(asked, answered, theirs))
 	}
-	f.mu.Lock()
-	f.clock = best
-	f.mu.Unlock()
-	return f.post(f.ctx, "/report", message{Clock: &best.within})
+	return nil
 }
 
 // Connect reports the hash of the plan that would be played, and waits until agents are to connect.
 func (f *Follower) Connect(ctx context.Context, hash string) error {
-	if err := f.send(message{Prepared: &hash}); err != nil {
-		return err
-	}
+	f.send(message{Prepared: &hash})
 	return f.await(ctx, func() bool { return f.connect })
 }
 
-// Ready reports that all agents have their checks.
-func (f *Follower) Ready(_ context.Context, own load.Arrived) ([]load.Joined, error) {
-	if err := f.setClock(); err != nil {
+// Ready compares the clocks, and reports that all agents have their checks.
+func (f *Follower) Ready(ctx context.Context, own load.Arrived) ([]load.Joined, error) {
+	if err := f.setClock(ctx); err != nil {
 		return nil, err
 	}
-	return nil, f.send(message{Arrived: &own})
+	f.send(message{Arrived: &load.Joined{Clock: f.clock.within, Arrived: own}})
+	return nil, nil
 }
 
 // Begin waits for the beginning of the timetable.
 func (f *Follower) Begin(ctx context.Context) (time.Time, error) {
 	var at *time.Duration
-	var ahead time.Duration
-	if err := f.await(ctx, func() bool { at, ahead = f.begin, f.clock.ahead; return at != nil }); err != nil {
+	if err := f.await(ctx, func() bool { at = f.begin; return at != nil }); err != nil {
 		return time.Time{}, err
 	}
-	return f.base.Add(*at - ahead), nil
+	return f.base.Add(*at - f.clock.ahead), nil
 }
 
 // Hear sets the functions that carry out orders; they are called one at a time.
@@ -304,44 +286,12 @@ func (f *Follower) Hear(score func(time.Duration, []plan.Part) error, renamed fu
 	f.score, f.renamed = score, renamed
 }
 
-// Line queues a line of the log for the lead. A log has a few lines each second and, in the end, one for each agent.
-func (f *Follower) Line(l observe.Line) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lines = append(f.lines, l)
-	f.change()
-}
-
-// batchLines bounds the lines of one message.
-const batchLines = 500
-
-// sendLines reports the lines in order, until the run ends.
-func (f *Follower) sendLines() {
-	for {
-		if f.await(f.ctx, func() bool { return len(f.lines) > 0 }) != nil {
-			return
-		}
-		f.mu.Lock()
-		batch := f.lines[:min(batchLines, len(f.lines))]
-		f.mu.Unlock()
-		if f.send(message{Lines: batch}) != nil {
-			return
-		}
-		f.mu.Lock()
-		f.lines = f.lines[len(batch):]
-		f.change()
-		f.mu.Unlock()
-	}
-}
+// Line sends the lead a line of the log. A log has a few lines each second and, in the end, one for each agent.
+func (f *Follower) Line(l observe.Line) { f.send(message{Line: &l}) }
 
 // Finish reports that the log is complete, and waits until the lead has judged it.
 func (f *Follower) Finish(ctx context.Context) error {
-	if err := f.await(ctx, func() bool { return len(f.lines) == 0 }); err != nil {
-		return err
-	}
-	if err := f.send(message{Finished: true}); err != nil {
-		return err
-	}
+	f.send(message{Finished: true})
 	return f.await(ctx, func() bool { return f.over != nil })
 }
 

@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/muster-fleet/muster/bench/scenarios"
@@ -191,9 +188,9 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	// One of another version, one without a hello, and one that speaks no HTTP.
 	for body, want := range map[string]string{
-		`{"version":5,"build":"9.9","id":"x"}`: "use the same version on both machines",
-		`presence`:                             "not that of a loader",
-		"":                                     "400 Bad Request",
+		`{"version":6,"build":"9.9"}`: "use the same version on both machines",
+		`presence`:                    "not that of a loader",
+		"":                            "400 Bad Request",
 	} {
 		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))
 		if err != nil {
@@ -226,7 +223,7 @@ func TestALossEndsTheRun(t *testing.T) {
 		leave      func(l *Lead, f *Follower)
 		lead, rest string
 	}{
-		"silent":      {func(l *Lead, _ *Follower) { l.all()[0].silent.Reset(0) }, "loader 2 of 3 (" + hostname() + ") was lost: it said nothing for 10s", "loader 2 of 3"},
+		"silent":      {func(l *Lead, _ *Follower) { _ = l.all()[0].stream.SetReadDeadline(time.Now().Add(-time.Second)) }, "loader 2 of 3 (" + hostname() + ") was lost: it said nothing for 10s", "loader 2 of 3"},
 		"gave up":     {func(_ *Lead, f *Follower) { f.Close(model.Errorf(model.Limited, "no room")) }, "loader 2 of 3 (" + hostname() + "): no room", "no room"},
 		"lead leaves": {func(l *Lead, _ *Follower) { l.Close() }, "", "the loader that leads has left the run"},
 	} {
@@ -257,36 +254,6 @@ func TestAFollowersFailureIsReported(t *testing.T) {
 	if err := context.Cause(l.Context()); err.Error() != "loader 2 of 2 ("+hostname()+"): the phase is over here" {
 		t.Errorf("the lead says %q", err)
 	}
-}
-
-// slowWriter takes a second for each piece of an answer.
-type slowWriter struct{ *httptest.ResponseRecorder }
-
-// Write waits in a bubble of synctest, and keeps the data.
-func (w slowWriter) Write(data []byte) (int, error) {
-	time.Sleep(time.Second)
-	return w.ResponseRecorder.Write(data)
-}
-
-// TestALargePlanMayTakeLong sends a plan over a slow network, and expects that its follower is not lost.
-func TestALargePlanMayTakeLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &Lead{loaders: 2, monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, say: t.Logf}
-		p := &peer{hello: hello{ID: "x"}, orders: []order{{Plan: &followerPart{CA: make([]byte, 2<<20)}}}}
-		p.silent = time.AfterFunc(silence, func() { l.lose(p, errSilent) })
-		l.peers = []*peer{p}
-		begin, w, r := time.Now(), slowWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/orders?from=0", nil)
-		r.Header.Set(loaderHeader, "x")
-		l.serveOrders(w, r)
-		var got []order
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got) != 1 || len(got[0].Plan.CA) != 2<<20 || time.Since(begin) < 2*silence {
-			t.Errorf("%d orders after %s, %v", len(got), time.Since(begin), err)
-		}
-		if p.lost {
-			t.Error("the follower was lost while it read")
-		}
-		p.silent.Stop()
-	})
 }
 
 // TestWhoLeavesEarlyIsReplaced lets a follower leave before all have joined, and expects that another can join.
@@ -331,7 +298,7 @@ func TestListenerClosesWithTheLastFollower(t *testing.T) {
 func TestLinesDoNotWaitForTheLead(t *testing.T) {
 	l, followers := gathered(t, 2)
 	l.mu.Lock() // no report is taken
-	for i := range 3 * batchLines {
+	for i := range 1500 {
 		followers[0].Line(observe.Line{Edge: &observe.Edge{Part: i}})
 	}
 	l.mu.Unlock()
@@ -350,7 +317,7 @@ func TestLinesDoNotWaitForTheLead(t *testing.T) {
 func TestFollowersCannotReplaceTheRun(t *testing.T) {
 	l, p := &Lead{monitor: monitor{changed: make(chan struct{})}}, &peer{number: 1}
 	lie := observe.Line{At: 5, Loader: 7, Edge: &observe.Edge{Part: 3}, Checked: &observe.Checked{Version: observe.Version}, Score: []plan.Part{{To: 9}}, Step: &observe.Step{Part: 1}, Mark: observe.MarkReady}
-	if err := l.take(p, &message{Lines: []observe.Line{lie}}); err != nil {
+	if err := l.take(p, &message{Line: &lie}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []observe.Line{{At: 5, Loader: 1, Edge: lie.Edge}}; !reflect.DeepEqual(p.lines, want) {
@@ -381,36 +348,19 @@ func TestOrdersArriveDuringReads(t *testing.T) {
 	orders.Wait()
 }
 
-// TestMessagesAreBounded sends too large a message, and expects an error on the follower.
-func TestMessagesAreBounded(t *testing.T) {
-	_, followers := gathered(t, 2)
-	hash := strings.Repeat("x", mostMessage)
-	if err := followers[0].Connect(t.Context(), hash); model.ClassOf(err) != model.TooLarge {
-		t.Error(err)
-	}
-}
-
-// endless answers every request with a body that has no end.
+// endless is a value without an end.
 type endless struct{}
 
-func (endless) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(endless{})}, nil
+func (endless) Read(data []byte) (int, error) {
+	return copy(data, bytes.Repeat([]byte{' '}, len(data))), nil
 }
 
-func (endless) Read(data []byte) (int, error) { return len(data), nil }
-
-// TestOrdersAreBounded reads an answer without an end, and expects an error after a bounded number of bytes.
-func TestOrdersAreBounded(t *testing.T) {
-	f := &Follower{client: &http.Client{Transport: endless{}}}
-	read := int64(0)
-	err := f.request(t.Context(), http.MethodGet, "/orders?from=0", nil, func(r io.Reader) (err error) {
-		if read, err = io.Copy(io.Discard, r); err == nil {
-			err = io.ErrUnexpectedEOF // as of a decoder
-		}
-		return err
-	})
-	if model.ClassOf(err) != model.TooLarge || read != mostOrders {
-		t.Errorf("%d bytes, %v", read, err)
+// TestValuesAreBounded reads a value without an end, and expects an error after a bounded number of bytes.
+func TestValuesAreBounded(t *testing.T) {
+	reads, in := 0, newReader(endless{}, 1<<20, nil)
+	in.alive = func() { reads++ }
+	if err := in.next(&message{}); model.ClassOf(err) != model.TooLarge || in.left != 0 || reads == 0 {
+		t.Errorf("%d bytes left after %d reads, %v", in.left, reads, err)
 	}
 }
 
@@ -470,27 +420,27 @@ func TestScenariosTravel(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{}`), "mlj1.AAAA")
 	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","members":[{"Class":7}]}}`), "")
-	f.Add([]byte(`{"second":{"whole":"AAE="}}`), "")
-	f.Add([]byte(`{"ledgers":{"Agents":[{"states":"AAAA"}]}}`), "")
-	f.Add([]byte(`[{"failed":{"status":429,"detail":"x"}},{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"identities":[{"member":0,"chain":["AAAA"]}]}}]`), "")
+	f.Add([]byte(`{"line":{"kept":{"ledger":{"states":"AAAA"}}}}`), "")
+	f.Add([]byte(`{"failed":{"status":429,"detail":"x"}}{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"identities":[{"member":0,"chain":["AAAA"]}]}}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		if token, err := ParseToken(text); err == nil && token.String() == "" {
 			t.Error("an empty token")
 		}
-		if h, err := decode[hello](bytes.NewReader(data)); err == nil && len(h.Name) > len(data) {
+		read := func(v any) error { return newReader(bytes.NewReader(data), len(data)+1, func() {}).next(v) }
+		if h := (hello{}); read(&h) == nil && len(h.Name) > len(data) {
 			t.Error("a name that nobody sent")
 		}
-		if m, err := decode[message](bytes.NewReader(data)); err == nil {
+		if m := (message{}); read(&m) == nil {
 			l := &Lead{loaders: 2, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, base: time.Now()}
 			p := &peer{number: 1}
-			if err := l.take(p, &m); len(p.lines) > len(m.Lines) || m.Failed != nil && err == nil && m.Clock == nil && m.Prepared == nil && m.Arrived == nil && len(m.Lines) == 0 && !m.Finished && !m.Stop {
+			if err := l.take(p, &m); len(p.lines) > 1 || m.Failed != nil && err == nil && m.Prepared == nil && m.Arrived == nil && m.Line == nil && !m.Finished && !m.Stop {
 				t.Errorf("%v, %+v", err, p)
 			}
 		}
-		list, _ := decode[[]order](bytes.NewReader(data))
 		follower := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, score: func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
-		for i := range list {
-			_ = follower.take(&list[i])
+		in := newReader(bytes.NewReader(data), len(data)+1, func() {})
+		for o := (order{}); in.next(&o) == nil; o = (order{}) {
+			_ = follower.take(&o)
 		}
 		if x := follower.plan; x != nil && (x.Scenario == nil || x.Scenario.Nodes("") < 1000) {
 			x.Identities = append(x.Identities, identity{Chain: [][]byte{data}, Key: data})

@@ -14,19 +14,20 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Lead is the loader that leads a run. It implements load.Joint (lead_joint.go).
+// Lead is the loader that leads a run. It implements load.Joint.
 type Lead struct {
 	load.Alone
 	loaders     int // all, this one included
@@ -47,18 +48,21 @@ type Lead struct {
 // peer is one follower. The lock of the lead guards it.
 type peer struct {
 	hello
-	number  int     // from 1, once all have joined
-	orders  []order // all so far
-	fetched int     // of them, by the follower
-	lost    bool
-	silent  *time.Timer
+	stream *http.ResponseController
+	number int // from 1, once all have joined
+	orders outbox[order]
+	lost   bool
 
-	clock    *time.Duration
 	prepared *string
-	arrived  *load.Arrived
+	arrived  *load.Joined
 	lines    []observe.Line // until Lines takes them
 	finished bool
 }
+
+const (
+	mostLines = 1 << 21 // that a follower reported and nobody took: more than one process has agents
+	soon      = 300 * time.Millisecond
+)
 
 // Listen opens an address for the followers of a run with this number of loaders. The run is played within Context: it
 // ends with ctx, and when a follower is lost. say reports who joins and who is refused. The caller closes the lead.
@@ -74,13 +78,11 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, token: Token{Address: listener.Addr().String(), Sum: sum}}
 	_, _ = rand.Read(l.token.Secret[:]) // never fails
 	l.ctx, l.end = context.WithCancelCause(ctx)
-	context.AfterFunc(l.ctx, l.orderEnd)
+	context.AfterFunc(l.ctx, func() { l.sendAll(order{Failed: failureOf(causeOf(l.ctx, "the loader that leads"))}) })
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /join", l.serveJoin)
-	mux.HandleFunc("GET /orders", l.serveOrders)
-	mux.HandleFunc("POST /report", l.serveReport)
 	mux.HandleFunc("GET /clock", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, l.now()) })
-	l.server = &http.Server{Handler: l.authorized(mux), ReadTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	l.server = &http.Server{Handler: l.authorized(mux), ReadHeaderTimeout: silence, IdleTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}}}
 	l.listener = netutil.LimitListener(listener, mostConnections)
 	go func() { _ = l.server.ServeTLS(l.listener, "", "") }() // with HTTP/2: a follower has one connection
@@ -100,10 +102,10 @@ func (l *Lead) OnStop(ask func(who string)) {
 	l.onStop = ask
 }
 
-// Gather waits until all have joined and compared their clocks. Then nobody can connect any more.
+// Gather waits until all have joined. Then nobody can connect any more.
 func (l *Lead) Gather() error {
 	err := l.await(l.ctx, func() bool {
-		if len(l.peers) < l.loaders-1 || slices.ContainsFunc(l.peers, func(p *peer) bool { return p.clock == nil }) {
+		if len(l.peers) < l.loaders-1 {
 			return false
 		}
 		for i, p := range l.peers {
@@ -133,47 +135,27 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// reading is the answer to a follower. Each piece that the follower takes resets the timer of its silence.
-type reading struct {
-	http.ResponseWriter
-	by *peer
-}
-
-// Write writes in pieces. A plan with the keys of many agents takes minutes on a slow network.
-func (r reading) Write(data []byte) (n int, err error) {
-	for piece := range slices.Chunk(data, 64<<10) {
-		k, err := r.ResponseWriter.Write(piece)
-		if n += k; err != nil {
-			return n, err
-		}
-		r.by.silent.Reset(silence)
-	}
-	return n, nil
-}
-
 // refuse answers a request with an error, and reports the refusal.
 func (l *Lead) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	l.say("refused %s: %v", r.RemoteAddr, err)
 	answer(w, model.ClassOf(err).HTTP(), failureOf(err))
 }
 
-// serveJoin admits a follower.
+// serveJoin admits a follower, takes its messages and sends it orders, until it leaves.
 func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
-	h, err := decode[hello](http.MaxBytesReader(w, r.Body, mostMessage))
-	if err != nil || h.ID == "" {
+	p := &peer{stream: http.NewResponseController(w)}
+	in := newReader(r.Body, mostMessage, func() { _ = p.stream.SetReadDeadline(time.Now().Add(silence)) })
+	if err := in.next(&p.hello); err != nil {
 		l.refuse(w, r, model.Errorf(model.Invalid, "the body of POST /join is not that of a loader"))
 		return
 	}
-	if h.Version != Version {
-		l.refuse(w, r, model.Errorf(model.Unsupported, "the lead has version %d of the protocol (muster %s), and this loader has version %d (muster %s)", Version, version.Get().Version, h.Version, cmp.Or(h.Build, "?")).
+	if p.Version != Version {
+		l.refuse(w, r, model.Errorf(model.Unsupported, "the lead has version %d of the protocol (muster %s), and this loader has version %d (muster %s)", Version, version.Get().Version, p.Version, cmp.Or(p.Build, "?")).
 			WithHint("use the same version on both machines"))
 		return
 	}
-	p := &peer{hello: h}
-	p.silent = time.AfterFunc(silence, func() { l.lose(p, errSilent) })
 	n, ok := l.add(p)
 	if !ok {
-		p.silent.Stop()
 		l.refuse(w, r, model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders))
 		return
 	}
@@ -182,7 +164,26 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 		where = " (this machine)"
 	}
 	l.say("loader %d of %d: %s%s", n, l.loaders, p.Name, where)
-	w.WriteHeader(http.StatusNoContent)
+	var sending sync.WaitGroup
+	ctx, stop := context.WithCancel(r.Context())
+	sending.Go(func() { _ = p.orders.send(ctx, &l.monitor, w, p.stream.Flush) }) // whoever does not get them is silent, too
+	l.lose(p, l.hear(p, in))
+	stop()
+	_ = p.stream.SetWriteDeadline(time.Now()) // an order to a follower that is gone
+	sending.Wait()
+}
+
+// hear takes the messages of a follower until its connection ends, and returns the reason.
+func (l *Lead) hear(p *peer, in *reader) error {
+	for {
+		var m message
+		if err := in.next(&m); err != nil {
+			return err
+		}
+		if err := l.take(p, &m); err != nil {
+			return err
+		}
+	}
 }
 
 // add adds a follower to the run, and returns its place, or false if the run is full.
@@ -193,75 +194,51 @@ func (l *Lead) add(p *peer) (place int, ok bool) {
 		return 0, false
 	}
 	l.peers = append(l.peers, p)
-	l.change()
+	p.orders.put(&l.monitor, order{}, false) // it is admitted
 	return len(l.peers) + 1, true
 }
 
-// find returns the follower of a request, and resets the timer of its silence. It refuses a request of an unknown follower,
-// and returns nil.
-func (l *Lead) find(w http.ResponseWriter, r *http.Request) *peer {
-	for _, p := range l.all() {
-		if p.ID == r.Header.Get(loaderHeader) {
-			p.silent.Reset(silence)
-			return p
-		}
-	}
-	l.refuse(w, r, model.Errorf(model.NotFound, "this loader has not joined the run, or was lost"))
-	return nil
-}
-
-// serveOrders answers with the orders of a follower from a number on, or with none after a second.
-func (l *Lead) serveOrders(w http.ResponseWriter, r *http.Request) {
-	p := l.find(w, r)
-	if p == nil {
-		return
-	}
-	from, err := strconv.Atoi(r.FormValue("from"))
-	if err != nil || from < 0 {
-		l.refuse(w, r, model.Errorf(model.Invalid, "GET /orders?from=%s: want a number", r.FormValue("from")))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), longPoll)
-	defer cancel()
-	_ = l.wait(ctx, func() bool { return len(p.orders) > from })
-	if r.Context().Err() != nil { // the follower has gone
-		l.lose(p, r.Context().Err())
-		return
-	}
-	l.mu.Lock()
-	from = min(from, len(p.orders))
-	list := p.orders[from:]
-	clear(p.orders[:from]) // the follower has them, and a plan is large
-	l.mu.Unlock()
-	answer(reading{w, p}, http.StatusOK, list)
+// take stores a message of a follower.
+func (l *Lead) take(p *peer, m *message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.fetched = max(p.fetched, from+len(list))
-	l.change()
+	defer l.change()
+	switch {
+	case m.Prepared != nil:
+		p.prepared = m.Prepared
+	case m.Arrived != nil:
+		p.arrived = m.Arrived
+	case m.Line != nil:
+		line := m.Line
+		if !line.OfFollower() {
+			return fmt.Errorf("a line of the log that is not a follower's")
+		}
+		if len(p.lines) >= mostLines {
+			return fmt.Errorf("more than the run asks for")
+		}
+		// A line with more fields would be applied as one of the lead's.
+		p.lines = append(p.lines, observe.Line{At: line.At, Loader: p.number, Check: line.Check, Edge: line.Edge, Kept: line.Kept})
+	case m.Finished:
+		p.finished = true
+	case m.Stop:
+		go l.onStop(p.who(l))
+	case m.Failed != nil:
+		return m.Failed.AsModel()
+	}
+	return nil
 }
 
 // send adds an order for a follower.
 func (l *Lead) send(p *peer, o order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.orders = append(p.orders, o)
-	l.change()
+	p.orders.put(&l.monitor, o, o.Over != nil || o.Failed != nil)
 }
 
 // sendAll adds an order for all followers.
 func (l *Lead) sendAll(o order) {
 	for _, p := range l.all() {
 		l.send(p, o)
-	}
-}
-
-// orderEnd tells the followers why the run ended before it was over.
-func (l *Lead) orderEnd() {
-	l.mu.Lock()
-	over := l.over
-	l.mu.Unlock()
-	if !over {
-		l.sendAll(order{Failed: failureOf(causeOf(l.ctx, "the loader that leads"))})
 	}
 }
 
@@ -285,7 +262,6 @@ func (l *Lead) lose(p *peer, err error) {
 	}
 	l.change()
 	l.mu.Unlock()
-	p.silent.Stop()
 	var reported *model.Error
 	switch {
 	case again || over || l.ctx.Err() != nil:
@@ -305,6 +281,73 @@ func (p *peer) who(l *Lead) string {
 	return fmt.Sprintf("loader %d of %d (%s)", p.number+1, l.loaders, p.Name)
 }
 
+// Connect waits until all are prepared to play the same plan, and has their agents connect.
+func (l *Lead) Connect(ctx context.Context, hash string) error {
+	for _, p := range l.all() {
+		if err := l.await(ctx, func() bool { return p.prepared != nil }); err != nil {
+			return err
+		}
+		if *p.prepared != hash {
+			return model.Errorf(model.Unsupported, "%s would play another plan than this one: the two programs differ", p.who(l)).
+				WithHint("use the same version on both machines")
+		}
+	}
+	l.sendAll(order{Connect: true})
+	return nil
+}
+
+// Ready waits until all agents have their checks, and returns the followers.
+func (l *Lead) Ready(ctx context.Context, _ load.Arrived) (list []load.Joined, err error) {
+	for _, p := range l.all() {
+		if err := l.await(ctx, func() bool { return p.arrived != nil }); err != nil {
+			return nil, err
+		}
+		list = append(list, load.Joined{Number: p.number, Name: p.Name, Here: p.Machine == machineID(), Clock: p.arrived.Clock, Arrived: p.arrived.Arrived})
+		l.uncertainty = max(l.uncertainty, p.arrived.Clock)
+	}
+	return list, nil
+}
+
+// Begin announces the beginning of the timetable to all, and returns it.
+func (l *Lead) Begin(context.Context) (time.Time, error) {
+	at := l.now() + soon + 4*l.uncertainty
+	l.sendAll(order{Begin: &at})
+	return l.base.Add(at), nil
+}
+
+// Follow replaces the timetable of the others.
+func (l *Lead) Follow(from time.Duration, spans []plan.Part) {
+	l.sendAll(order{Score: &score{from, spans}})
+}
+
+// Renamed tells the loader of an agent its new name.
+func (l *Lead) Renamed(member int, name string) {
+	if owner := member % l.loaders; owner > 0 {
+		l.send(l.all()[owner-1], order{Renamed: &renamed{member, name}})
+	}
+}
+
+// Lines returns the lines of the logs of all since the last call.
+func (l *Lead) Lines() (list []observe.Line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.peers {
+		list = append(list, p.lines...)
+		p.lines = nil
+	}
+	return list
+}
+
+// Finish waits until the logs of all are complete.
+func (l *Lead) Finish(ctx context.Context) error {
+	for _, p := range l.all() {
+		if err := l.await(ctx, func() bool { return p.finished }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Over tells the followers that the run is judged, so that their agents may disconnect.
 func (l *Lead) Over(rep *report.Report) {
 	l.mu.Lock()
@@ -313,23 +356,15 @@ func (l *Lead) Over(rep *report.Report) {
 	l.sendAll(order{Over: &over{OK: rep.OK(), Stopped: rep.OnlyStopped(), Verdict: rep.Verdict}})
 }
 
-// Close ends the run for all, unless it is over. It waits until the followers know, at most ten seconds, and closes the
-// connections.
+// Close ends the run for all, unless it is over. It waits until the followers know and have left, at most ten seconds, and closes
+// the connections.
 func (l *Lead) Close() {
 	l.end(model.Errorf(model.Unavailable, "the loader that leads has left the run"))
 	ctx, cancel := context.WithTimeout(context.Background(), silence)
 	defer cancel()
-	_ = l.wait(ctx, func() bool {
-		return !slices.ContainsFunc(l.peers, func(p *peer) bool {
-			return !p.lost && (len(p.orders) == 0 || !p.orders[len(p.orders)-1].last() || p.fetched < len(p.orders))
-		})
-	})
 	_ = l.server.Shutdown(ctx)
 	_ = l.server.Close()
 }
-
-// last reports whether no order follows.
-func (o *order) last() bool { return o.Over != nil || o.Failed != nil }
 
 // Fail ends the run for all, and returns the first reason.
 func (l *Lead) Fail(err error) error {
@@ -340,3 +375,5 @@ func (l *Lead) Fail(err error) error {
 	}
 	return err
 }
+
+var _ load.Joint = (*Lead)(nil)

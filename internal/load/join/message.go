@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,27 +16,24 @@ import (
 )
 
 // Version is the version of the messages. A lead refuses loaders of other versions, because all must play the same.
-const Version = 4
+const Version = 5
 
 const (
 	mostMessage     = 32 << 20  // bytes of a message
-	mostOrders      = 128 << 20 // bytes of an answer with orders: a plan has the keys of all agents
+	mostOrder       = 128 << 20 // bytes of an order: a plan has the keys of all agents
 	mostConnections = 1024      // of followers and strangers
 	silence         = 10 * time.Second
-	longPoll        = time.Second     // for which a request of orders waits
-	loaderHeader    = "Muster-Loader" // the id of the follower that asks
 )
 
-// hello is the body of POST /join. Its fields stay in every version, so that a lead can name the version that it refuses.
+// hello is the first value of a follower. Its fields stay in every version, so that a lead can name the version that it refuses.
 type hello struct {
 	Version int    `json:"version"`
 	Build   string `json:"build"`   // of the program, for people
 	Name    string `json:"name"`    // of the machine, for people
 	Machine string `json:"machine"` // equal for processes on the same one
-	ID      string `json:"id"`      // random
 }
 
-// order is a message from the lead to a follower. One field is set.
+// order is a message from the lead to a follower. One field is set, or none to show that the lead lives.
 type order struct {
 	Plan    *followerPart  `json:"plan,omitempty"`    // all have joined
 	Connect bool           `json:"connect,omitempty"` // agents may connect
@@ -48,15 +44,14 @@ type order struct {
 	Failed  *v1.Error      `json:"failed,omitempty"` // the last
 }
 
-// message is a message from a follower to the lead. One field is set.
+// message is a message from a follower to the lead. One field is set, or none to show that the follower lives.
 type message struct {
-	Clock    *time.Duration `json:"clock,omitempty"`    // uncertainty of its clock
-	Prepared *string        `json:"prepared,omitempty"` // hash of the plan that it would play
-	Arrived  *load.Arrived  `json:"arrived,omitempty"`
-	Lines    []observe.Line `json:"lines,omitempty"`    // of its log
-	Finished bool           `json:"finished,omitempty"` // the log is complete
-	Stop     bool           `json:"stop,omitempty"`     // end the present phase of the run
-	Failed   *v1.Error      `json:"failed,omitempty"`   // the follower leaves
+	Prepared *string       `json:"prepared,omitempty"` // hash of the plan that it would play
+	Arrived  *load.Joined  `json:"arrived,omitempty"`  // without number and name
+	Line     *observe.Line `json:"line,omitempty"`     // of its log
+	Finished bool          `json:"finished,omitempty"` // the log is complete
+	Stop     bool          `json:"stop,omitempty"`     // end the present phase of the run
+	Failed   *v1.Error     `json:"failed,omitempty"`   // the follower leaves; the last
 }
 
 // score is a new timetable from a time on, relative to its start.
@@ -87,12 +82,6 @@ func failureOf(err error) *v1.Error {
 	return f
 }
 
-// decode reads one message of the other side.
-func decode[T hello | message | []order | v1.Error | time.Duration](r io.Reader) (m T, err error) {
-	err = json.NewDecoder(r).Decode(&m)
-	return m, err
-}
-
 // causeOf returns the reason why a context ended, to send it to the other side.
 func causeOf(ctx context.Context, who string) error {
 	if e := (*model.Error)(nil); errors.As(context.Cause(ctx), &e) {
@@ -107,7 +96,7 @@ func lossOf(err error) string {
 	switch {
 	case errors.As(err, &e) && e.Timeout():
 		return errSilent.Error()
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, io.EOF):
 		return "its connection was closed"
 	}
 	return err.Error()
