@@ -23,14 +23,14 @@ func TestAServerThatHangsBeforeTheRun(t *testing.T) {
 		after time.Duration
 		want  func(error) bool
 	}{
-		"hangs": {&ideal{first: hang}, 0, firstWord, func(err error) bool {
+		"hangs": {(&ideal{first: hang}).Each, 0, firstWord, func(err error) bool {
 			var e *model.Error
 			return errors.As(err, &e) && model.ClassOf(err) == model.Unavailable && e.Hint == "muster status says whether it is well"
 		}},
-		"hangs in the middle": {slowly{3, hang}, 0, 3*50*time.Second + firstWord, func(err error) bool { return model.ClassOf(err) == model.Unavailable }},
-		"is slow":             {slowly{3, func(context.Context) error { return nil }}, 0, 3 * 50 * time.Second, func(err error) bool { return err == nil }},
-		"refuses":             {&ideal{first: func(context.Context) error { return errors.New("connection refused") }}, 0, 0, func(err error) bool { return err.Error() == "read the view: connection refused" }},
-		"is stopped":          {&ideal{first: hang}, 5 * time.Second, 5 * time.Second, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+		"hangs in the middle": {slowly(3, hang), 0, 3*50*time.Second + firstWord, func(err error) bool { return model.ClassOf(err) == model.Unavailable }},
+		"is slow":             {slowly(3, func(context.Context) error { return nil }), 0, 3 * 50 * time.Second, func(err error) bool { return err == nil }},
+		"refuses":             {(&ideal{first: func(context.Context) error { return errors.New("connection refused") }}).Each, 0, 0, func(err error) bool { return err.Error() == "read the view: connection refused" }},
+		"is stopped":          {(&ideal{first: hang}).Each, 5 * time.Second, 5 * time.Second, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -49,19 +49,15 @@ func TestAServerThatHangsBeforeTheRun(t *testing.T) {
 	}
 }
 
-// slowly is a view that sends one state every 50 seconds, then calls then.
-type slowly struct {
-	states int
-	then   func(context.Context) error
-}
-
-// Each sends the states, then calls then.
-func (s slowly) Each(ctx context.Context, fn func(observe.EventState) error) error {
-	for i := range s.states {
-		pause.For(ctx, 50*time.Second)
-		if err := fn(observe.EventState{Node: model.NodeID(i + 1), Check: model.FirstCheck}); err != nil {
-			return err
+// slowly returns a view that sends one state every 50 seconds, then calls then.
+func slowly(states int, then func(context.Context) error) play.View {
+	return func(ctx context.Context, fn func(observe.EventState) error) error {
+		for i := range states {
+			pause.For(ctx, 50*time.Second)
+			if err := fn(observe.EventState{Node: model.NodeID(i + 1), Check: model.FirstCheck}); err != nil {
+				return err
+			}
 		}
+		return then(ctx)
 	}
-	return s.then(ctx)
 }

@@ -27,7 +27,8 @@ import (
 type ideal struct {
 	names  []string // of all checks: each agent is assigned all, and runs those of its class
 	commit time.Duration
-	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
+	hears  func(s *wire.Signal) // of each result that it applies; nil: nothing
+	mute   bool                 // it neither applies nor acknowledges anything
 
 	perSecond int                             // results that it keeps in a second; zero: all
 	busy      time.Time                       // until then with what it took
@@ -69,17 +70,6 @@ type idealNode struct {
 	last   uint64
 	states map[model.CheckID]*observe.EventState
 }
-
-// fault is the way in which the server handles one result wrongly.
-type fault int
-
-const (
-	right  fault = iota
-	drop         // acknowledged, not applied
-	twice        // applied twice
-	mute         // neither applied nor acknowledged, nor anything after it
-	refuse       // refused for good
-)
 
 // idealSession is a session with an ideal server.
 type idealSession struct {
@@ -149,7 +139,7 @@ func (x *idealSession) SendFacts(*wire.Facts) error { return nil }
 func (x *idealSession) Sent() uint64                { return 0 }
 func (x *idealSession) MaxBatch() int               { return cmp.Or(x.srv.most, wire.MaxFrame) }
 
-// SendFrame queues a batch, and handles some of its results wrongly if the test asks so.
+// SendFrame queues a batch.
 func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	select {
 	case <-x.gone:
@@ -217,26 +207,19 @@ func (x *idealSession) keep() {
 	ack := &wire.Ack{}
 	for i := range signals {
 		number := first + uint64(i)
-		if number != x.node.last+1 {
-			continue // seen, or after something muted
-		}
-		f := right
-		if s.fault != nil {
-			f = s.fault(number, &signals[i])
-		}
-		if signals[i].Kind == wire.SignalResult && int(signals[i].Definition) >= 50+len(s.names) {
-			f = refuse
-		}
-		if f == mute {
+		if number != x.node.last+1 || s.mute {
 			continue
 		}
 		x.node.last = number
-		if f == refuse {
+		if signals[i].Kind != wire.SignalResult {
+			continue
+		}
+		if int(signals[i].Definition) >= 50+len(s.names) {
 			ack.Refused = append(ack.Refused, wire.RefusedSignal{StreamKey: key, Number: number, Code: "limited"})
 			continue
 		}
-		if signals[i].Kind == wire.SignalKeepalive || f == drop {
-			continue
+		if s.hears != nil {
+			s.hears(&signals[i])
 		}
 		check := model.CheckID(signals[i].Definition - 40)
 		k := x.node.states[check]
@@ -245,9 +228,6 @@ func (x *idealSession) keep() {
 			x.node.states[check] = k
 		}
 		k.Results++
-		if f == twice {
-			k.Results++
-		}
 		k.Stream, k.Number = uint64(key.Stream), number
 	}
 	ack.Last = []wire.StreamLast{{StreamKey: key, Last: x.node.last}}
@@ -300,7 +280,7 @@ func runOn(t *testing.T, cfg Config, srv *ideal) *run {
 			srv.names = append(srv.names, k.FullName(n))
 		}
 	}
-	cfg.Server, cfg.Before = "127.0.0.1:1", srv
+	cfg.Server, cfg.Before = "127.0.0.1:1", srv.Each
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -433,7 +413,7 @@ func TestSlowIsHonoured(t *testing.T) {
 // TestSpoolIsBounded plays against a server that acknowledges nothing, and expects that agents make results until their
 // spool is full.
 func TestSpoolIsBounded(t *testing.T) {
-	srv := &ideal{fault: func(uint64, *wire.Signal) fault { return mute }}
+	srv := &ideal{mute: true}
 	sc := scenario.Uniform{Agents: 3, Checks: 4, Interval: time.Second, Steady: 20 * time.Second, Drain: time.Second}.Scenario()
 	rep := playOn(t, Config{Options: play.Options{Scenario: sc, Spool: 2000}}, srv)
 	verdict := strings.Join(rep.Verdict, "\n")
@@ -475,8 +455,13 @@ func TestFramesFitTheServer(t *testing.T) {
 	}
 }
 
-// TestConfigSaysWhatIsWrong expects errors that name what is wrong in a configuration.
+// TestConfigSaysWhatIsWrong expects errors that name what is wrong in a configuration, and what cannot be played.
 func TestConfigSaysWhatIsWrong(t *testing.T) {
+	changed := func(change func(*scenario.Scenario)) Config {
+		sc := towns(scenario.Phase{Steady: sec(1)})
+		change(sc)
+		return Config{Options: play.Options{Server: "x:1", Scenario: sc}}
+	}
 	for _, c := range []struct {
 		cfg  Config
 		want string
@@ -484,10 +469,13 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		{Config{}, "no server"},
 		{Config{Options: play.Options{Server: "x:1", Scenario: &scenario.Scenario{Name: "empty"}}}, "empty has no agents"},
 		{Config{Options: play.Options{Server: "x:1", Scenario: scenario.Uniform{Agents: 2}.Scenario(), Part: play.Part{Of: 3}}}, "3 loaders for 2 agents"},
-		{Config{Options: play.Options{Server: "x:1", Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 1, Values: []scenario.Values{{Name: "v", Interval: sec(1)}}}}, Phases: []scenario.Phase{{Steady: sec(1)}}}}}, "there is no login"},
-		{Config{Options: play.Options{Server: "x:1", Scenario: scenario.Uniform{Agents: 2, TLS: true}.Scenario()}}, "there are no certificates"},
+		{changed(func(s *scenario.Scenario) { s.Agents[0].Values = []scenario.Values{{Name: "v", Interval: sec(1)}} }), "there is no login"},
+		{changed(func(s *scenario.Scenario) { s.Agents[0].TLS = true }), "class web wants TLS or signs runs, and there are no certificates"},
+		{changed(func(s *scenario.Scenario) { s.Agents[0].Churn.Renames = "1/min" }), "there is no login"},
+		{changed(func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} }), "fault server kill: the server is not"},
+		{changed(func(s *scenario.Scenario) { s.Objectives = map[string]scenario.Limit{"p99": "3kB"} }), "p99"},
 	} {
-		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
+		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}

@@ -31,7 +31,7 @@ func (r *run) readBaseline(ctx context.Context) (before observe.States, err erro
 	defer end(nil)
 	silence := time.AfterFunc(firstWord, func() { end(r.hangs()) })
 	defer silence.Stop()
-	err = r.cfg.Before.Each(ctx, func(k observe.EventState) error {
+	err = r.cfg.Before(ctx, func(k observe.EventState) error {
 		silence.Reset(firstWord)
 		before.Add(k)
 		return nil
@@ -116,7 +116,7 @@ func (r *run) compare(ctx context.Context, ledgers []observe.Ledgers, before obs
 	}
 	c, err := judge.Compare(ledgers, before)
 	if err == nil {
-		err = r.cfg.Before.Each(ctx, func(s observe.EventState) error {
+		err = r.cfg.Before(ctx, func(s observe.EventState) error {
 			after.Add(s)
 			c.State(s)
 			return nil

@@ -346,7 +346,7 @@ func (s *Server) States() map[StateKey]observe.EventState {
 	out := map[StateKey]observe.EventState{}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	err := s.EventStateReader().Each(ctx, func(k observe.EventState) error {
+	err := s.EventStateReader()(ctx, func(k observe.EventState) error {
 		out[StateKey{uint64(k.Node), uint64(k.Check)}] = k
 		return nil
 	})

@@ -8,7 +8,6 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -137,14 +136,8 @@ func (l *Listener) End() {
 	}
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
-	errs := []error{simulated.Apply(ctx, l.run.API, alertsOf, l.checksWith(names, func(string) *model.Alert { return nil })...)}
-	ways := l.ways(names)
-	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
-		k, _ := kind.All().Lookup(ways[i].Kind)
-		_, err := l.run.API.Resources.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", v1.ChangeOptions{Message: "the load run is over", Yes: true})
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
+	err := simulated.Apply(ctx, l.run.API, alertsOf, l.checksWith(names, func(string) *model.Alert { return nil })...)
+	if err = errors.Join(err, simulated.Delete(ctx, l.run.API, "the load run is over", l.ways(names)...)); err != nil {
 		l.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+alertHandler, "error", err)
 	}
 }
@@ -162,17 +155,8 @@ func (l *Listener) checksWith(names map[string]string, alert func(how string) *m
 
 // OpenProblems calls fn for each event of a check with an open problem.
 func OpenProblems(ctx context.Context, api *client.Client, check string, fn func(*v1.Event)) error {
-	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true, Limit: 500}
-	for {
-		page, err := api.Events.List(ctx, filter)
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			fn(&page.Items[i])
-		}
-		if filter.After = page.Next; filter.After == "" {
-			return nil
-		}
-	}
+	return simulated.EachEvent(ctx, api, v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true}, func(e *v1.Event) error {
+		fn(e)
+		return nil
+	})
 }

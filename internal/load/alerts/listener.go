@@ -47,14 +47,12 @@ type Listener struct {
 	listener net.Listener
 	server   *http.Server
 
-	mu        sync.Mutex
-	checks    map[string]*Witness // by node/check
-	machines  map[string]*machine // by node
-	keys      map[string]struct{} // idempotency keys of all alerts: a repetition may come hours later
-	again     uint64              // alerts that came once more
-	strangers int                 // alerts of checks that nobody watches
-	stranger  string              // the first of them
-	heard     int64               // when the last alert came, ns
+	mu       sync.Mutex
+	checks   map[string]*Witness // by node/check
+	machines map[string]*machine // by node
+	keys     map[string]struct{} // idempotency keys of all alerts: a repetition may come hours later
+	seen     observe.Alerts      // without states and strikes
+	heard    int64               // when the last alert came, ns
 
 	following sync.WaitGroup
 	stop      context.CancelFunc
@@ -82,7 +80,7 @@ func Listen(run Run) (*Listener, error) {
 
 // WatchCheck starts to record the alerts of a check on a node, and returns their record.
 func (l *Listener) WatchCheck(node, check string, fails, tells bool) *Witness {
-	w := &Witness{Name: node + "/" + check, fails: fails, tells: tells}
+	w := &Witness{Alerted: observe.Alerted{Name: node + "/" + check, Fails: fails, Told: tells}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checks[w.Name] = w
@@ -93,7 +91,7 @@ func (l *Listener) WatchCheck(node, check string, fails, tells bool) *Witness {
 func (l *Listener) WatchMachine(node string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.machines[node] = &machine{Witness: Witness{Name: KeepaliveOf(node)}}
+	l.machines[node] = &machine{Witness: Witness{Alerted: observe.Alerted{Name: KeepaliveOf(node), Machine: true}}}
 }
 
 // KeepaliveOf returns the name of the event state of a machine's keepalive.
@@ -110,20 +108,19 @@ func (l *Listener) Quiet(since int64) time.Duration {
 func (l *Listener) Seen(begin int64) (out *observe.Alerts, index map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out, index = &observe.Alerts{End: l.run.Now() - begin, Again: l.again, Strangers: l.strangers, Stranger: l.stranger}, map[string]int{}
-	add := func(w *Witness, isMachine bool) {
-		index[w.Name] = len(out.States)
-		state := w.Seen(begin)
-		state.Machine = isMachine
-		out.States = append(out.States, state)
+	seen := l.seen
+	seen.End, index = l.run.Now()-begin, map[string]int{}
+	add := func(w *Witness) {
+		index[w.Name] = len(seen.States)
+		seen.States = append(seen.States, w.Seen(begin))
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.checks)) {
-		add(l.checks[name], false)
+		add(l.checks[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.machines)) {
-		add(&l.machines[name].Witness, true)
+		add(&l.machines[name].Witness)
 	}
-	return out, index
+	return &seen, index
 }
 
 // url returns the URL to which the handler posts.
@@ -181,15 +178,15 @@ func (l *Listener) told(key string, n notification, at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, again := l.keys[key]; again && key != "" {
-		l.again++
+		l.seen.Again++
 		return
 	}
 	l.keys[key] = struct{}{}
 	l.heard = l.run.Now()
 	s := l.checks[observe.OwnName(n.Node)+"/"+n.Check]
 	if s == nil || n.Namespace != simulated.Namespace {
-		if l.strangers++; l.strangers == 1 {
-			l.stranger = n.Namespace + "/" + n.Node + "/" + n.Check
+		if l.seen.Strangers++; l.seen.Strangers == 1 {
+			l.seen.Stranger = n.Namespace + "/" + n.Node + "/" + n.Check
 		}
 		return
 	}

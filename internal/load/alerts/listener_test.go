@@ -48,8 +48,8 @@ func TestOtherMessagesAreTaken(t *testing.T) {
 		l := hearing()
 		w := httptest.NewRecorder()
 		l.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(body)))
-		if w.Code != want || l.strangers > 0 || len(l.keys) > 0 {
-			t.Errorf("%s: answer %d, want %d; %d strangers, %d keys", body, w.Code, want, l.strangers, len(l.keys))
+		if w.Code != want || l.seen.Strangers > 0 || len(l.keys) > 0 {
+			t.Errorf("%s: answer %d, want %d; %d strangers, %d keys", body, w.Code, want, l.seen.Strangers, len(l.keys))
 		}
 	}
 }

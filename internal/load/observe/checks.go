@@ -119,6 +119,25 @@ type Counts struct {
 	Late       time.Duration     `json:"late,omitempty"`       // delay of the order to end the timetable
 }
 
+// NewCounts returns counts that can be increased.
+func NewCounts() Counts {
+	return Counts{Refusals: map[string]uint64{}, Failures: map[string]uint64{}, Losses: map[string]uint64{}}
+}
+
+// Add adds other counts.
+func (c *Counts) Add(o *Counts) {
+	c.Resent += o.Resent
+	c.Repeated += o.Repeated
+	c.Wrong += o.Wrong
+	c.WrongTaken += o.WrongTaken
+	c.Slowed += o.Slowed
+	for _, m := range [][2]map[string]uint64{{c.Refusals, o.Refusals}, {c.Failures, o.Failures}, {c.Losses, o.Losses}} {
+		for cause, n := range m[1] {
+			m[0][cause] += n
+		}
+	}
+}
+
 // Edge is the use of the loader, and of the server, until a part starts.
 type Edge struct {
 	Part int `json:"part"` // the number of parts: until the end of the last one

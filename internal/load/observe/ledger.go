@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,30 @@ type Absence struct {
 	From  int64 `json:"from"`
 	To    int64 `json:"to"`              // Lasts: no end yet
 	Acked int64 `json:"acked,omitempty"` // first acknowledgement after it; 0: none yet
+}
+
+// Since returns the ledger with times since an instant. Its lists are copies.
+func (l Ledger) Since(begin int64) Ledger {
+	shift := func(at *int64) {
+		if *at != Lasts {
+			*at -= begin
+		}
+	}
+	l.Stays, l.Quiet, l.Absences, l.States = slices.Clone(l.Stays), slices.Clone(l.Quiet), slices.Clone(l.Absences), slices.Clone(l.States)
+	for _, list := range [][]Stay{l.Stays, l.Quiet} {
+		for i := range list {
+			shift(&list[i].From)
+			shift(&list[i].To)
+		}
+	}
+	for i := range l.Absences {
+		x := &l.Absences[i]
+		shift(&x.From)
+		if shift(&x.To); x.Acked > 0 {
+			shift(&x.Acked)
+		}
+	}
+	return l
 }
 
 // Lasts is the end of a stay without an end.

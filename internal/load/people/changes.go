@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
@@ -143,16 +142,18 @@ func (c *Changes) revise(ctx context.Context, x *entry) error {
 			return err
 		}
 	}
-	if err := c.remove(ctx, x, gone); err != nil {
-		return err
+	if len(gone) > 0 {
+		if err := simulated.Delete(ctx, c.api, x.spec.What(), gone...); err != nil {
+			return err
+		}
 	}
 	c.answer(o, c.time.Now())
 	return nil
 }
 
-// next returns the next change of an entry: the order, the resources to declare and the names to delete.
-func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string) {
-	o = &order{entry: x.n, meant: c.meant(x), want: map[string]string{}, waiting: c.concerned(x)}
+// next returns the next change of an entry: the order, the resources to declare and those to delete.
+func (c *Changes) next(x *entry) (o *order, list, gone []model.Resource) {
+	o = &order{Intent: observe.Intent{Entry: x.n, Meant: c.meant(x)}, want: map[string]string{}, waiting: c.concerned(x)}
 	if c.edited(x) {
 		c.edits++
 		edited := c.plan.Edited(c.edits, func(name string, spec model.Spec) model.Resource {
@@ -161,31 +162,19 @@ func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string
 		o.want[edited.Metadata.Name] = strconv.Itoa(c.edits)
 		return o, []model.Resource{edited}, nil
 	}
-	gone = x.pool[:min(x.spec.Delete, len(x.pool))]
-	x.pool = x.pool[len(gone):]
+	old := x.pool[:min(x.spec.Delete, len(x.pool))]
+	x.pool = x.pool[len(old):]
 	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
 		x.other[name] = !x.other[name]
 		list = append(list, c.made(x, name))
 		o.want[name] = x.interval(name).String()
 	}
 	list = append(list, c.more(x, x.spec.Create, o.want)...)
-	for _, name := range gone {
+	for _, name := range old {
+		gone = append(gone, c.made(x, name))
 		o.want[name] = ""
 	}
 	return o, list, gone
-}
-
-// remove deletes the checks or groups with these names.
-func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
-	var refs []v1.Ref
-	for _, name := range names {
-		refs = append(refs, v1.Ref{Kind: "Check", Namespace: simulated.Namespace, Name: name})
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	_, err := c.api.Resources.DeleteMany(ctx, v1.DeleteRequest{ChangeOptions: v1.ChangeOptions{Message: x.spec.What(), Yes: true}, Resources: refs})
-	return err
 }
 
 // more makes so many new ones.

@@ -61,11 +61,11 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	r := &alone{}
 	c := &Changes{run: r, time: lasting(0, steady(time.Minute))}
 	here, away, late := &stub{here: true}, &stub{}, &stub{here: true}
-	first := &order{entry: 1, want: map[string]string{"a": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
+	first := &order{Intent: observe.Intent{Entry: 1}, want: map[string]string{"a": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
 	c.open(first, 1)
 	c.Assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).ToDefinition()}}, 2)
 	c.answer(first, 3)
-	second := &order{entry: 2, want: map[string]string{"a": "", "b": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, late: {}}}
+	second := &order{Intent: observe.Intent{Entry: 2}, want: map[string]string{"a": "", "b": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, late: {}}}
 	c.open(second, 4)
 	c.answer(second, 5)
 	c.Assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).ToDefinition()}}, 6)

@@ -12,14 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// order is a change that agents do not all hold yet.
+// order is a change that agents do not all hold yet, with times in ns since the run was made.
 type order struct {
-	entry    int               // of the scenario's intent
-	meant    int64             // ns
-	answered int64             // ns; zero: not yet
-	want     map[string]string // interval of each check, by its name, and how often a directive was changed; empty: it must be gone
-	waiting  map[Machine]struct{}
-	held     []int64 // when agents held it, ns
+	observe.Intent                   // Answered is zero: not yet
+	want           map[string]string // interval of each check, by its name, and how often a directive was changed; empty: it must be gone
+	waiting        map[Machine]struct{}
 }
 
 // holdsFigure is the figure of the time until an agent held a change.
@@ -50,8 +47,8 @@ func (c *Changes) open(o *order, at int64) {
 func (c *Changes) answer(o *order, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o.answered = at
-	for _, since := range o.held {
+	o.Answered = at
+	for _, since := range o.Held {
 		c.took(o, since)
 	}
 	c.closeHeld()
@@ -75,21 +72,21 @@ func (c *Changes) Assigned(a Machine, held *link.Assignment, since int64) {
 // holds records the time since which an agent holds an order. Caller holds the lock, as below.
 func (c *Changes) holds(o *order, a Machine, since int64) {
 	delete(o.waiting, a)
-	o.held = append(o.held, since)
-	if o.answered > 0 {
+	o.Held = append(o.Held, since)
+	if o.Answered > 0 {
 		c.took(o, since)
 	}
 }
 
 // took records how long an agent took to hold an order.
 func (c *Changes) took(o *order, since int64) {
-	c.run.Waited(holdsFigure, o.answered, max(0, since-o.answered))
+	c.run.Waited(holdsFigure, o.Answered, max(0, since-o.Answered))
 }
 
 // closeHeld removes orders that all agents hold.
 func (c *Changes) closeHeld() {
 	c.orders = slices.DeleteFunc(c.orders, func(o *order) bool {
-		held := len(o.waiting) == 0 && o.answered > 0
+		held := len(o.waiting) == 0 && o.Answered > 0
 		if held {
 			c.write(o, 0)
 		}
@@ -101,10 +98,11 @@ func (c *Changes) closeHeld() {
 // write logs the result of an order.
 func (c *Changes) write(o *order, never int) {
 	begin := c.time.Begin()
-	for i := range o.held {
-		o.held[i] -= begin
+	o.Meant, o.Answered, o.Agents, o.Never = o.Meant-begin, o.Answered-begin, len(o.Held)+len(o.waiting), never
+	for i := range o.Held {
+		o.Held[i] -= begin
 	}
-	c.run.Append(&observe.Intent{Entry: o.entry, Meant: o.meant - begin, Answered: o.answered - begin, Agents: len(o.held) + len(o.waiting), Held: o.held, Never: never})
+	c.run.Append(&o.Intent)
 }
 
 // heldIn reports whether an assignment holds the order.
@@ -156,7 +154,7 @@ func (c *Changes) close() {
 				never++
 			}
 		}
-		if o.answered > 0 {
+		if o.Answered > 0 {
 			c.write(o, never)
 		}
 	}

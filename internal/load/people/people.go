@@ -59,12 +59,8 @@ type Machine interface {
 
 // work counts the requests of one kind.
 type work struct {
-	requests, failed uint64
-	unanswered       uint64                  // given up, see giveUp
-	failedAway       uint64                  // part of failed: the server was down on purpose …
-	unansweredAway   uint64                  // … likewise of unanswered
-	why              string                  // the first failure
-	took             *hdrhistogram.Histogram // µs
+	report.Worked
+	took *hdrhistogram.Histogram // µs
 }
 
 // Work plays the scenario's users until ctx ends.
@@ -91,7 +87,8 @@ func (p *People) Work(ctx context.Context) []report.Worked {
 	var list []report.Worked
 	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact", "query"} {
 		if w := p.works[what]; w != nil {
-			list = append(list, report.Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, FailedAway: w.failedAway, UnansweredAway: w.unansweredAway, Why: w.why, Latency: report.LatencyOf(w.took)})
+			w.What, w.Latency = what, report.LatencyOf(w.took)
+			list = append(list, w.Worked)
 		}
 	}
 	return list

@@ -80,9 +80,9 @@ func (p *People) giveUp(what string, next, each, n int64) {
 	w := p.of(what)
 	for ; n > 0; n-- {
 		meant := min(p.Time.Meant(next), now)
-		w.unanswered++
+		w.Unanswered++
 		if p.Run.Away(meant, now) {
-			w.unansweredAway++
+			w.UnansweredAway++
 		}
 		report.Record(w.took, now-meant, 1)
 		p.Run.Waited(what+"-p99", meant, now-meant)
@@ -96,14 +96,14 @@ func (p *People) note(what string, meant, took int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.of(what)
-	w.requests++
+	w.Requests++
 	switch {
 	case away:
-		w.failed, w.failedAway = w.failed+1, w.failedAway+1
+		w.Failed, w.FailedAway = w.Failed+1, w.FailedAway+1
 		return
 	case err != nil:
-		if w.failed++; w.why == "" {
-			w.why = err.Error()
+		if w.Failed++; w.Why == "" {
+			w.Why = err.Error()
 		}
 		return
 	}

@@ -95,13 +95,13 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 	const whole = 10 * time.Minute
 	calm, times, _ := asked(t, 1, whole, whole, 0)
-	if l := report.LatencyOf(calm.took); calm.requests != 600 || calm.unanswered != 0 || l.Max > 10.1 || l.P50 < 9.9 {
-		t.Errorf("without a stall: %d answers, %d given up, %+v", calm.requests, calm.unanswered, l)
+	if l := report.LatencyOf(calm.took); calm.Requests != 600 || calm.Unanswered != 0 || l.Max > 10.1 || l.P50 < 9.9 {
+		t.Errorf("without a stall: %d answers, %d given up, %+v", calm.Requests, calm.Unanswered, l)
 	}
 	w, again, figure := asked(t, 1, whole, 3*time.Minute, time.Minute)
 	l := report.LatencyOf(w.took)
-	if w.requests != 600 || w.unanswered != 0 || w.failed != 0 {
-		t.Errorf("%d answers, %d given up, %d failed", w.requests, w.unanswered, w.failed)
+	if w.Requests != 600 || w.Unanswered != 0 || w.Failed != 0 {
+		t.Errorf("%d answers, %d given up, %d failed", w.Requests, w.Unanswered, w.Failed)
 	}
 	// One request in ten was meant in the stall: the p99 of all is the p90 of those.
 	if l.P99 < 53_000 || l.P99 > 56_000 || l.Max < 59_000 || l.P50 > 10.1 {
@@ -120,15 +120,15 @@ func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 // with the time that they waited.
 func TestWhatIsGivenUpCounts(t *testing.T) {
 	w, _, _ := asked(t, 1, 10*time.Minute, 8*time.Minute, time.Hour)
-	if l := report.LatencyOf(w.took); w.requests != 480 || w.unanswered < 118 || w.unanswered > 120 || l.P99 < 112_000 || l.Max < 119_000 {
-		t.Errorf("%d answers, %d given up, %+v", w.requests, w.unanswered, l)
+	if l := report.LatencyOf(w.took); w.Requests != 480 || w.Unanswered < 118 || w.Unanswered > 120 || l.P99 < 112_000 || l.Max < 119_000 {
+		t.Errorf("%d answers, %d given up, %+v", w.Requests, w.Unanswered, l)
 	}
 	w, begun, _ := asked(t, 50, 10*time.Minute, time.Minute, time.Minute)
-	if l := report.LatencyOf(w.took); w.requests+w.unanswered != 30_000 || w.unanswered < 1900 || w.unanswered > 2000 || l.P99 < 50_000 || len(begun) != int(w.requests) {
-		t.Errorf("%d answers, %d given up, %+v", w.requests, w.unanswered, l)
+	if l := report.LatencyOf(w.took); w.Requests+w.Unanswered != 30_000 || w.Unanswered < 1900 || w.Unanswered > 2000 || l.P99 < 50_000 || len(begun) != int(w.Requests) {
+		t.Errorf("%d answers, %d given up, %+v", w.Requests, w.Unanswered, l)
 	}
-	if w, _, _ = asked(t, 1, 10*time.Minute, 599*time.Second, time.Hour); w.unanswered > 1 {
-		t.Errorf("what the end broke off: %d given up", w.unanswered)
+	if w, _, _ = asked(t, 1, 10*time.Minute, 599*time.Second, time.Hour); w.Unanswered > 1 {
+		t.Errorf("what the end broke off: %d given up", w.Unanswered)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestFailuresOfPeopleAreCounted(t *testing.T) {
 	p.note("apply", 5, 7, errors.New("no room"))
 	p.note("apply", 6, 7, errors.New("later"))
 	p.note("apply", 7, 7, nil)
-	if w := p.works["apply"]; w.requests != 3 || w.failed != 2 || w.why != "no room" || w.took.TotalCount() != 1 {
+	if w := p.works["apply"]; w.Requests != 3 || w.Failed != 2 || w.Why != "no room" || w.took.TotalCount() != 1 {
 		t.Errorf("%+v", w)
 	}
 }
@@ -152,13 +152,13 @@ func TestFailuresWhileTheServerIsAway(t *testing.T) {
 		p.note("apply", meant*second, 7, errors.New("refused"))
 		return *p.works["apply"]
 	}
-	if w := failed(15); w.failed != 1 || w.failedAway != 1 || w.why != "" {
+	if w := failed(15); w.Failed != 1 || w.FailedAway != 1 || w.Why != "" {
 		t.Errorf("while it was away: %+v", w)
 	}
-	if w := failed(21); w.failed != 2 || w.failedAway != 1 || w.why != "refused" {
+	if w := failed(21); w.Failed != 2 || w.FailedAway != 1 || w.Why != "refused" {
 		t.Errorf("after it had come back: %+v", w)
 	}
-	if p.giveUp("apply", 18*second, second, 4); p.works["apply"].unanswered != 4 || p.works["apply"].unansweredAway != 2 { // of 18, 19, 20 and 21 s
+	if p.giveUp("apply", 18*second, second, 4); p.works["apply"].Unanswered != 4 || p.works["apply"].UnansweredAway != 2 { // of 18, 19, 20 and 21 s
 		t.Errorf("given up: %+v", p.works["apply"])
 	}
 }
@@ -177,7 +177,7 @@ func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 		p.Machines = []Machine{gone{}}
 		random := p.random("run", 0)
 		p.atRate(ctx, "run", random, 2, p.runCommand(random))
-		if w := p.works["run"]; w != nil && (w.requests > 0 || w.took.TotalCount() > 0) {
+		if w := p.works["run"]; w != nil && (w.Requests > 0 || w.took.TotalCount() > 0) {
 			t.Errorf("%+v", w)
 		}
 	})
@@ -207,7 +207,7 @@ func TestPagesOfNodesThatAreRenamed(t *testing.T) {
 		random := p.random("list", 0)
 		p.atRate(ctx, "list", random, 200, p.list(random))
 		server.Close()
-		if w := p.works["list"]; w.requests == 0 || (w.failed == 0) != moved {
+		if w := p.works["list"]; w.Requests == 0 || (w.Failed == 0) != moved {
 			t.Errorf("moved %t: %+v", moved, w)
 		}
 	}
@@ -228,7 +228,7 @@ func TestPeopleFourTimesAsFast(t *testing.T) {
 			return nil
 		})
 		w := p.works["list"]
-		if phase != [3]int{40, 160, 40} || w.requests != 240 || w.unanswered != 0 || report.LatencyOf(w.took).Max > 0.01 {
+		if phase != [3]int{40, 160, 40} || w.Requests != 240 || w.Unanswered != 0 || report.LatencyOf(w.took).Max > 0.01 {
 			t.Errorf("%v, %+v", phase, w)
 		}
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
-	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -72,17 +71,7 @@ type agent struct {
 	status []model.Status
 	ledger ledger
 	fate   fate
-	presence
-	facts map[string]string // as this session was told
-}
-
-// presence holds the times at which an agent had a session. Guarded by the agent's lock.
-type presence struct {
-	here     int64             // since when it is on the network with a session, ns; zero: it is not …
-	stays    []observe.Stay    // … and when it was before
-	quiet    []observe.Stay    // when this loader sent nothing of it for longer than it may
-	missed   int64             // since when it has no session, and should, ns; zero: it has one, or had none yet …
-	absences []observe.Absence // … and when it was so before
+	facts  map[string]string // as this session was told
 }
 
 // outgoing holds the signals that an agent has still to send or to get acknowledged. Guarded by the agent's lock.
@@ -183,7 +172,6 @@ func (a *agent) left(ctx context.Context, err error) {
 		a.sentBytes += a.session.Sent()
 	}
 	a.session, a.fate.line = nil, nil
-	a.depart()
 	var refused *link.RefusedError
 	if errors.As(err, &refused) && (refused.Code == stalled || refused.Code == renamed && a.class.spec.Churn.Renames != "") {
 		a.excuse()

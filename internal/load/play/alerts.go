@@ -46,7 +46,7 @@ func (f *Fleet) HearAlerts(ctx context.Context) (*alerts.Listener, error) {
 				for i := range k.about.pairs {
 					p := &k.about.pairs[i]
 					p.mu.Lock()
-					p.watched = l.WatchCheck(p.name, k.full, true, k.tells)
+					p.watched = l.WatchCheck(p.Name, k.full, true, k.tells)
 					p.mu.Unlock()
 				}
 			}
@@ -83,7 +83,7 @@ func (s *Script) Alerts(l *alerts.Listener) *observe.Alerts {
 	out, index := l.Seen(s.fleet.Begin())
 	for _, a := range s.fleet.agents {
 		a.mu.Lock()
-		if a.ledger.gone {
+		if a.ledger.Stopped {
 			for _, w := range a.ledger.watched {
 				out.States[index[w.Name]].Gone = true
 			}
@@ -140,7 +140,7 @@ func (s *Script) alerts(x *strike, row int, index map[string]int) observe.Strike
 func (a *agent) numbers() streamed.Numbers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return streamed.Numbers{Settled: a.ledger.settled(), Sent: a.ledger.shown, Given: a.ledger.sent}
+	return streamed.Numbers{Settled: a.ledger.settled(), Sent: a.ledger.shown, Given: a.ledger.Sent}
 }
 
 // line returns the expected stream line of a result. The caller holds the lock.

@@ -42,7 +42,8 @@ func newAlarmed(t *testing.T) *alarmed {
 	t.Cleanup(x.alarms.End)
 	web := &class{checks: []playing{{full: watchedCheck}}}
 	for i := range 3 {
-		a := &agent{fleet: r, class: web, name: simulated.MemberName("web", i), session: silent{}, since: 1, presence: presence{here: 1}}
+		a := &agent{fleet: r, class: web, name: simulated.MemberName("web", i), session: silent{}, since: 1}
+		a.count()
 		x.agents = append(x.agents, a)
 		a.watch(0, x.alarms.WatchCheck(a.name, watchedCheck, true, false))
 		x.alarms.WatchMachine(a.name)
@@ -55,7 +56,7 @@ func (x *alarmed) result(i int, status model.Status) {
 	a := x.agents[i]
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ledger.states = make(observe.Entries, 1)
+	a.ledger.States = make(observe.Entries, 1)
 	a.ledger.pass(a.stream, a.ledger.settled()+1, &sign{check: 0, status: status, intended: a.fleet.Now()}, true)
 }
 

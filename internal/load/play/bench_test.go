@@ -24,7 +24,7 @@ func BenchmarkFrame(b *testing.B) {
 	r.Deal()
 	for _, a := range r.agents {
 		a.session, a.set = silent{}, set
-		a.status, a.ledger.states = make([]model.Status, checks), make(observe.Entries, checks)
+		a.status, a.ledger.States = make([]model.Status, checks), make(observe.Entries, checks)
 	}
 	s := r.senders[0]
 	ack := &wire.Ack{Last: make([]wire.StreamLast, 1)}
@@ -35,7 +35,7 @@ func BenchmarkFrame(b *testing.B) {
 		at := l.slots[i%len(l.slots)]
 		s.result(task{int(at.agent), int(at.check), 0, uint64(i), false}, r.Now())
 		if a := s.agents[at.agent]; a.filling == nil {
-			ack.Last[0] = wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.sent}
+			ack.Last[0] = wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.Sent}
 			a.Acked(nil, ack)
 		}
 		if len(s.linger) > 10*agents {

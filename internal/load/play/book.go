@@ -18,15 +18,12 @@ type Book struct {
 	mu      sync.Mutex
 	parts   map[int]*observe.Tally // by the part of the timetable in which results are due; -1: none
 	offered map[int]uint64         // intended results, by second of the timetable
-	resent  uint64                 // signals sent again after a reconnect
-	again   uint64                 // acknowledged signals sent again on purpose
-	reasons map[string]uint64      // refusals by code
-	wrong   uint64                 // signals that had to be refused, and were acknowledged
+	counts  observe.Counts         // of its agents
 }
 
 // NewBook returns an empty book whose tallies are of a unit; results have none.
 func NewBook(clock *clock.Clock, unit report.Unit) *Book {
-	return &Book{clock: clock, unit: unit, reasons: map[string]uint64{}}
+	return &Book{clock: clock, unit: unit, counts: observe.NewCounts()}
 }
 
 // inTime limits how long beyond its linger a result may wait for its answer and still counts as in time.

@@ -74,7 +74,7 @@ func (f *Fleet) PlanDigest() (string, error) {
 			fmt.Fprintln(h, f.cfg.Members[m].Name)
 		}
 		for _, p := range x.pairs {
-			fmt.Fprintln(h, p.name)
+			fmt.Fprintln(h, p.Name)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil

@@ -42,24 +42,32 @@ func (s *strike) away(from, to int64) bool {
 }
 
 // choose draws the members of the fleet that a fault strikes, by the seed, from the classes that of accepts.
-func (f *Fleet) choose(index int, p *scenario.Pick, of func(c *class) bool) []int {
+func (f *Fleet) choose(index int, p *scenario.Pick, of func(c *class) bool) (list []int) {
 	random := rand.New(rand.NewPCG(f.cfg.Scenario.Seed, uint64(index)))
 	all := f.among(func(c *class) bool { return p.Of(c.spec) && of(c) })
 	if p.Within != "" && len(all) > 0 {
 		value := f.label(all[random.IntN(len(all))], p.Within)
 		all = slices.DeleteFunc(all, func(m int) bool { return f.label(m, p.Within) != value })
 	}
-	n := len(all)
-	switch {
-	case p.Count > 0:
-		n = min(n, p.Count)
-	case p.Share > 0:
-		n = min(n, int(p.Share*float64(n)+0.999))
-	default:
+	if p.Count == 0 && p.Share == 0 {
 		return all
 	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:n]
+	for _, i := range drawn(random, len(all), p) {
+		list = append(list, all[i])
+	}
+	return list
+}
+
+// drawn returns numbers below n in random order: as many as a pick wants, or all.
+func drawn(random *rand.Rand, n int, p *scenario.Pick) []int {
+	order := random.Perm(n)
+	switch {
+	case p.Count > 0:
+		return order[:min(n, p.Count)]
+	case p.Share > 0:
+		return order[:min(n, int(p.Share*float64(n)+0.999))]
+	}
+	return order
 }
 
 // among returns the members of the classes that wanted accepts.

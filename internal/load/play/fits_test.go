@@ -32,7 +32,7 @@ func ledgersOf(t *testing.T, p Part) observe.Ledgers {
 				sets[a.class].definitions[c] = &model.CheckDefinition{Definition: model.Definition{Unit: model.CheckID(100*a.class.number + c + 1), Name: name}}
 			}
 		}
-		a.set, a.node, a.ledger.states = sets[a.class], model.NodeID(member+1), make(observe.Entries, len(a.class.checks))
+		a.set, a.node, a.ledger.States = sets[a.class], model.NodeID(member+1), make(observe.Entries, len(a.class.checks))
 	}
 	return r.Ledgers()
 }

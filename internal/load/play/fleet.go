@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -83,7 +82,7 @@ type Fleet struct {
 	bootID  string
 	frames  sync.Pool // *frame
 	scratch sync.Pool // *[]byte, for outputs and for frames as they are sent
-	taken   taken
+	notes   notes
 	sessions
 	records
 }
@@ -95,28 +94,24 @@ type sessions struct {
 	accounted atomic.Int64  // agents that have a session, or whose session the scenario ended
 	first     atomic.Int64  // agents welcomed at least once
 	ready     atomic.Int64  // agents that hold all their checks
-	slowed    atomic.Int64  // times that an agent became slow
-	wrong     atomic.Uint64 // results sent that must be refused
 	traffic   traffic
 }
 
-// records holds the notes of all agents of a process. The lock guards all but breaches.
+// records holds what all agents of a process share. Guarded by the lock.
 type records struct {
 	mu          sync.Mutex
 	definitions map[model.DefinitionID]*model.Definition
-	failures    map[string]uint64 // why connections could not be opened
-	losses      map[string]uint64 // why sessions ended
 	renames     renames
 	renaming    map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
 	renamed     map[int]string // nodes of other processes that have another name now, by member
-	breaches    breaches
 }
 
 // NewFleet returns the agents of a scenario whose defaults are filled in. It opens no session.
 func NewFleet(clock *clock.Clock, o Options) (*Fleet, error) {
 	f := &Fleet{Clock: clock, cfg: o, bootID: uuid.NewString(), unit: report.SoleUnit(o.Scenario), Renamed: func(int, string) {}}
 	f.opening = make(chan struct{}, o.Parallel)
-	f.records = records{definitions: map[model.DefinitionID]*model.Definition{}, failures: map[string]uint64{}, losses: map[string]uint64{}, renaming: map[int]bool{}, renamed: map[int]string{}}
+	f.records = records{definitions: map[model.DefinitionID]*model.Definition{}, renaming: map[int]bool{}, renamed: map[int]string{}}
+	f.notes.counts = observe.NewCounts()
 	f.frames.New = func() any { return new(frame) }
 	f.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	f.Connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a Agent) (Session, error) {
@@ -211,9 +206,7 @@ func (f *Fleet) definition(id model.DefinitionID, body []byte) (*model.Definitio
 
 // failed counts an error of opening a session.
 func (f *Fleet) failed(a *agent, err error) {
-	f.mu.Lock()
-	f.failures[cause(err)]++
-	f.mu.Unlock()
+	f.note(func(n *notes) { n.counts.Failures[cause(err)]++ })
 	f.cfg.Log.Debug("no session", "agent", a.called(), "error", err)
 }
 
@@ -222,9 +215,7 @@ func (f *Fleet) lost(a *agent, err error) {
 	if err == nil {
 		err = errors.New("closed")
 	}
-	f.mu.Lock()
-	f.losses[cause(err)]++
-	f.mu.Unlock()
+	f.note(func(n *notes) { n.counts.Losses[cause(err)]++ })
 	f.cfg.Log.Debug("session ended", "agent", a.called(), "error", err)
 }
 
@@ -274,18 +265,20 @@ func (f *Fleet) Stuck(idle, ramp time.Duration) error {
 	if idle <= time.Minute+2*ramp/time.Duration(len(f.agents)) {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if welcomed := int(f.first.Load()); welcomed < len(f.agents) {
 		reason, most := "no answer", uint64(0)
-		for text, n := range f.failures {
-			if n > most {
-				reason, most = text, n
+		f.note(func(n *notes) {
+			for text, times := range n.counts.Failures {
+				if times > most {
+					reason, most = text, times
+				}
 			}
-		}
+		})
 		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, len(f.agents), reason).
 			WithHint(howPrepared)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, x := range f.classes {
 		if x.fewest < len(x.checks) {
 			return model.Errorf(model.Invalid, "%d of %d agents hold their checks; of class %s an assignment with %d of %d was seen",
@@ -300,11 +293,11 @@ const howPrepared = "muster load prepare with the same scenario and seed, with t
 
 // Sessions returns the number of open sessions and of failed attempts.
 func (f *Fleet) Sessions() (open int, failed uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, times := range f.failures {
-		failed += times
-	}
+	f.note(func(n *notes) {
+		for _, times := range n.counts.Failures {
+			failed += times
+		}
+	})
 	return int(f.connected.Load()), failed
 }
 
@@ -349,7 +342,7 @@ func (f *Fleet) Rest(ctx context.Context, most time.Duration) {
 		left := 0
 		for _, a := range f.agents {
 			a.mu.Lock()
-			if !a.ledger.gone {
+			if !a.ledger.Stopped {
 				left += len(a.held)
 				if a.filling != nil {
 					left++
@@ -366,21 +359,14 @@ func (f *Fleet) Rest(ctx context.Context, most time.Duration) {
 
 // Counts returns the totals of the agents so far. Sessions stay open until the report, so later totals may be larger.
 func (f *Fleet) Counts() *observe.Counts {
-	c := &observe.Counts{Wrong: f.wrong.Load(), Slowed: f.slowed.Load(), Refusals: map[string]uint64{}}
+	c := observe.NewCounts()
+	f.note(func(n *notes) { c.Add(&n.counts) })
 	for _, s := range f.senders {
 		s.book.mu.Lock()
-		c.Resent += s.book.resent
-		c.Repeated += s.book.again
-		c.WrongTaken += s.book.wrong
-		for code, n := range s.book.reasons {
-			c.Refusals[code] += n
-		}
+		c.Add(&s.book.counts)
 		s.book.mu.Unlock()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c.Failures, c.Losses = maps.Clone(f.failures), maps.Clone(f.losses)
-	return c
+	return &c
 }
 
 // Books returns the books of all senders.

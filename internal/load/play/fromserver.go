@@ -23,7 +23,6 @@ func (a *agent) Welcome(s Session, w *wire.Welcome) {
 		a.fleet.first.Add(1)
 	}
 	a.since = max(1, a.fleet.Now())
-	a.arrive(a.since)
 	a.statsAt = a.since
 	last := wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}} // not named: nothing is kept
 	for _, l := range w.Last {
@@ -35,7 +34,7 @@ func (a *agent) Welcome(s Session, w *wire.Welcome) {
 	clear(a.ledger.void) // what is not kept is judged anew
 	for _, f := range a.held[:a.sent] {
 		a.book.mu.Lock()
-		a.book.resent += uint64(len(f.each) - f.done)
+		a.book.counts.Resent += uint64(len(f.each) - f.done)
 		a.book.mu.Unlock()
 	}
 	a.sent = 0
@@ -65,7 +64,7 @@ func (a *agent) keep(held *link.Assignment, set *checkSet, now int64) {
 	}
 	a.set = set
 	a.status = make([]model.Status, a.class.own)
-	a.ledger.states = make(observe.Entries, a.class.own)
+	a.ledger.States = make(observe.Entries, a.class.own)
 	a.fleet.ready.Add(1)
 }
 
@@ -107,7 +106,7 @@ func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	now := time.Duration(a.fleet.Now())
 	a.mu.Lock()
 	if !a.pace.IsSlowed(now) {
-		a.fleet.slowed.Add(1)
+		a.fleet.note(func(n *notes) { n.counts.Slowed++ })
 	}
 	a.pace.ApplyBackPressure(now, m, rand.Float64())
 	a.mu.Unlock()

@@ -85,7 +85,7 @@ func (a *agent) tellAboutItself(now int64) {
 	held := a.holds()
 	x := wire.Stats{
 		UptimeMs: uint64(now / 1e6), Spooled: held.Last + 1 - held.First, SpoolBytes: uint64(a.spooled), OldestMs: held.OldestAgeMs,
-		Runs: a.runs, BytesSent: a.sentBytes + a.session.Sent(), Refused: a.ledger.refused, Lost: a.lost,
+		Runs: a.runs, BytesSent: a.sentBytes + a.session.Sent(), Refused: a.ledger.Refused, Lost: a.lost,
 	}
 	_ = a.session.Stats(&x) // the session's reader hears why it broke
 }

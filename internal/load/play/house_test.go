@@ -33,7 +33,7 @@ func resting(t *testing.T) (f *Fleet, end func()) {
 		Agents: []scenario.Class{{Name: "web", Count: 50, Checks: []scenario.Check{{Name: "http", Interval: sec(3600)}}}}})
 	f.Deal()
 	for _, a := range f.agents {
-		a.set, a.ledger.states = &checkSet{}, make(observe.Entries, 1)
+		a.set, a.ledger.States = &checkSet{}, make(observe.Entries, 1)
 		a.Welcome(silent{}, &wire.Welcome{Node: 1, KeepaliveMs: 20000})
 	}
 	f.Start(f.Now())
@@ -68,8 +68,8 @@ func TestSignsOfLife(t *testing.T) {
 		worst, frames := lagOf(r)
 		for _, a := range r.agents {
 			left = append(left, a.lastSend)
-			if len(a.quiet) > 0 {
-				t.Errorf("quiet: %v", a.quiet)
+			if len(a.ledger.Quiet) > 0 {
+				t.Errorf("quiet: %v", a.ledger.Quiet)
 			}
 		}
 		slices.Sort(left)
@@ -96,13 +96,13 @@ func TestSignsOfLifeThatAreLate(t *testing.T) {
 			t.Errorf("%d signs of life, %s late", frames, worst)
 		}
 		at := begun + int64(90*time.Second)
-		if len(a.quiet) != 1 || a.quiet[0].From > at || a.quiet[0].To < at || a.quiet[0].To > r.Now() {
-			t.Errorf("quiet %v", a.quiet)
+		if len(a.ledger.Quiet) != 1 || a.ledger.Quiet[0].From > at || a.ledger.Quiet[0].To < at || a.ledger.Quiet[0].To > r.Now() {
+			t.Errorf("quiet %v", a.ledger.Quiet)
 		}
 		time.Sleep(25 * time.Second)
 		a.alive(r.Now(), func(at int64) int64 { return h.next(0, at) })
-		if len(a.quiet) != 1 {
-			t.Errorf("quiet %v", a.quiet)
+		if len(a.ledger.Quiet) != 1 {
+			t.Errorf("quiet %v", a.ledger.Quiet)
 		}
 	})
 }

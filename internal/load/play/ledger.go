@@ -16,48 +16,42 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// ledger records what became of an agent's signals: each is acknowledged, refused, or without an answer. Numbers are
-// settled in order and without holes, so that acked + refused is also the last number settled. Guarded by the agent's
-// lock.
+// ledger records what became of an agent's signals, and when it had sessions, with times in ns since the run was made. Numbers are
+// settled in order and without holes, so that acknowledged and refused ones together are also the last number settled. Guarded
+// by the agent's lock.
 type ledger struct {
-	sent    uint64                    // signals numbered
-	acked   uint64                    // of those, kept
-	refused uint64                    // of those, refused for good
-	signals uint64                    // of sent, those of the class's source …
-	taken   uint64                    // … and of these, acknowledged
+	observe.Ledger
 	shown   uint64                    // the highest number that a session took
 	void    map[uint64]string         // refused, with the reason, until the acknowledgement passes them
-	states  observe.Entries           // by check
 	watched map[int16]*alerts.Witness // states whose alerts are judged; nil: none
 	lines   *streamed.Machine         // of results that have to come as lines; nil: none
 	behind  bool                      // a server took an acknowledgement back: said once
-	gone    bool                      // the fault script left its machine dead: nobody waits for what it holds
 }
 
 // settled returns the last signal number whose outcome is known.
-func (l *ledger) settled() uint64 { return l.acked + l.refused }
+func (l *ledger) settled() uint64 { return l.Acked + l.Refused }
 
 // pass settles the next signal of a stream as acknowledged or refused. heard tells that the acknowledgement came in the
 // session that would also have reported a refusal.
 func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) (reason string, refused bool) {
 	var e *observe.Entry
 	if s.check >= 0 && s.about == 0 { // else the pair counts it
-		e = &l.states[s.check]
+		e = &l.States[s.check]
 	}
 	if reason, refused = l.void[number]; !refused && s.check == wrongCheck && !heard {
 		reason, refused = "not heard", true // there was no other answer to it
 	}
 	if refused {
 		delete(l.void, number)
-		l.refused++
+		l.Refused++
 		if e != nil {
 			e.Refused = more(e.Refused)
 		}
 		return reason, true
 	}
-	l.acked++
+	l.Acked++
 	if s.check == signalCheck {
-		l.taken++
+		l.Taken++
 	}
 	if e != nil {
 		e.Results++
@@ -121,32 +115,32 @@ func (a *agent) refuse(r *wire.RefusedSignal) {
 
 // accuse records an answer that contradicts the protocol. Caller holds the lock.
 func (a *agent) accuse(kind string, number uint64, format string, args ...any) {
-	a.fleet.breaches.add(observe.Breach{Kind: kind, Node: a.node, Name: a.name, Number: number, Problem: fmt.Sprintf(format, args...)})
+	a.fleet.note(func(n *notes) {
+		n.breaches.Add(observe.Breach{Kind: kind, Node: a.node, Name: a.name, Number: number, Problem: fmt.Sprintf(format, args...)})
+	})
 }
 
-// breaches collects the protocol breaches that all agents recorded. Its lock is taken under the agents'.
-type breaches struct {
-	mu   sync.Mutex
-	list observe.Breaches
+// notes holds what all agents note.
+type notes struct {
+	mu       sync.Mutex
+	breaches observe.Breaches
+	counts   observe.Counts    // those that are not in the books
+	took     observe.Histogram // times until another agent got a round-robin run that the first one did not finish
 }
 
-// add adds a breach.
-func (b *breaches) add(x observe.Breach) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.list.Add(x)
-}
-
-// copy returns a copy of the breaches.
-func (b *breaches) copy() observe.Breaches {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return observe.Breaches{Kinds: maps.Clone(b.list.Kinds), First: slices.Clone(b.list.First)}
+// note calls fn with the notes. Their lock is taken under all others.
+func (f *Fleet) note(fn func(n *notes)) {
+	f.notes.mu.Lock()
+	defer f.notes.mu.Unlock()
+	fn(&f.notes)
 }
 
 // Ledgers returns the ledgers of this loader's agents, which must no longer receive answers.
 func (f *Fleet) Ledgers() observe.Ledgers {
-	l, known := observe.Ledgers{Breaches: f.breaches.copy()}, map[*checkSet]int{}
+	l, known := observe.Ledgers{}, map[*checkSet]int{}
+	f.note(func(n *notes) {
+		l.Breaches = observe.Breaches{Kinds: maps.Clone(n.breaches.Kinds), First: slices.Clone(n.breaches.First)}
+	})
 	for member, a := range f.seats {
 		if a == nil {
 			continue
@@ -160,29 +154,16 @@ func (f *Fleet) Ledgers() observe.Ledgers {
 			}
 			l.Sets = append(l.Sets, set)
 		}
-		x := observe.Ledger{Member: member, Name: a.name, Node: a.node, Stream: uint64(a.stream), Set: -1, Sent: a.ledger.sent, Acked: a.ledger.acked, Refused: a.ledger.refused, Signals: a.ledger.signals, Taken: a.ledger.taken, Stopped: a.ledger.gone,
-			Stays: f.sinceBegin(a.present()), Absences: a.missing(), Quiet: f.sinceBegin(a.quiet), States: slices.Clone(a.ledger.states)}
+		x := a.ledger.Since(f.Begin())
+		x.Member, x.Name, x.Node, x.Stream, x.Set = member, a.name, a.node, uint64(a.stream), -1
 		if a.set != nil {
-			x.Set = known[a.set]
-			x.Open = a.unanswered()
+			x.Set, x.Open = known[a.set], a.unanswered()
 		}
 		l.Agents = append(l.Agents, x)
 		a.mu.Unlock()
 	}
 	l.Pairs = f.pairLedgers()
 	return l
-}
-
-// sinceBegin converts spans to ns since the start of the timetable.
-func (f *Fleet) sinceBegin(list []observe.Stay) (out []observe.Stay) {
-	begin := f.Begin()
-	for _, s := range list {
-		if s.From -= begin; s.To != observe.Lasts {
-			s.To -= begin
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // unanswered counts the sent results without an answer, by check. Caller holds the lock.

@@ -1,6 +1,9 @@
 package play
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // lingering is a frame that waits for more results until due.
 type lingering struct {
@@ -13,45 +16,28 @@ type lingering struct {
 // dues is a heap of waiting frames, the earliest first.
 type dues []lingering
 
+func (d dues) Len() int           { return len(d) }
+func (d dues) Less(i, j int) bool { return d[i].due < d[j].due }
+func (d dues) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+
+// Push and Pop are of heap.Interface: push and pop, which allocate nothing, call Fix alone.
+func (d *dues) Push(any) {}
+func (d *dues) Pop() any { return nil }
+
 // push adds a frame.
 func (d *dues) push(l lingering) {
-	h := append(*d, l)
-	i := len(h) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if h[up].due <= l.due {
-			break
-		}
-		h[i], i = h[up], up
-	}
-	h[i] = l
-	*d = h
+	*d = append(*d, l)
+	heap.Fix(d, len(*d)-1)
 }
 
 // pop removes and returns the earliest frame; there must be one.
 func (d *dues) pop() lingering {
-	h := *d
-	first, last := h[0], h[len(h)-1]
-	h[len(h)-1] = lingering{}
-	h = h[:len(h)-1]
-	i := 0
-	for {
-		down := 2*i + 1
-		if down >= len(h) {
-			break
-		}
-		if down+1 < len(h) && h[down+1].due < h[down].due {
-			down++
-		}
-		if h[down].due >= last.due {
-			break
-		}
-		h[i], i = h[down], down
+	h, last := *d, len(*d)-1
+	first := h[0]
+	h[0], h[last] = h[last], lingering{}
+	if *d = h[:last]; last > 0 {
+		heap.Fix(d, 0)
 	}
-	if len(h) > 0 {
-		h[i] = last
-	}
-	*d = h
 	return first
 }
 

@@ -17,10 +17,9 @@ type fate struct {
 	hung    bool          // has its session, and runs nothing
 	dead    bool          // off because it stands still: it makes no results either
 	excused bool          // that it has no session is the scenario's doing, and no outage
-	counted bool          // among the connected
 	wrong   bool          // sends results that must be refused, too
 	boots   uint16
-	forced  map[int16]forced // statuses that a fault gives to checks
+	forced  map[int16]*forced // statuses that a fault gives to checks
 }
 
 // forced is the status that a fault gives to the results of a check. The intended time of a result decides, as it does
@@ -87,7 +86,6 @@ func (a *agent) vanish(dead bool) bool {
 		return false
 	}
 	f.back, f.dead = make(chan struct{}), dead
-	a.depart()
 	if f.line != nil {
 		f.line.lost.Store(true)
 	}
@@ -150,42 +148,6 @@ func hangUp(s Session, l *cable) {
 	}
 }
 
-// excuse marks the end of the session as caused by the scenario. Caller holds the lock.
-func (a *agent) excuse() { a.stands(false, true) }
-
-// uncount removes the agent from the connected ones. Caller holds the lock.
-func (a *agent) uncount() { a.stands(false, a.fate.excused) }
-
-// count adds the agent to the connected ones, if its machine is on the network. Caller holds the lock.
-func (a *agent) count() {
-	if a.fate.back == nil {
-		a.stands(true, false)
-	}
-}
-
-// stands records whether the agent is connected, or excused, and updates the counts of the run in one step. An agent
-// that changes from one to the other never counts as lost. Caller holds the lock.
-func (a *agent) stands(counted, excused bool) {
-	f, fleet := &a.fate, a.fleet
-	was := f.counted || f.excused
-	if counted != f.counted {
-		fleet.connected.Add(step(counted))
-	}
-	f.counted, f.excused = counted, excused
-	if is := counted || excused; is != was {
-		fleet.accounted.Add(step(is))
-		a.miss(is)
-	}
-}
-
-// step returns 1 for true and -1 for false.
-func step(up bool) int64 {
-	if up {
-		return 1
-	}
-	return -1
-}
-
 // await waits until the machine is on the network; it returns false if the run ends before.
 func (a *agent) await(ctx context.Context) bool {
 	a.mu.Lock()
@@ -220,10 +182,10 @@ func (a *agent) force(checks []int, status model.Status, from int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.fate.forced == nil {
-		a.fate.forced = map[int16]forced{}
+		a.fate.forced = map[int16]*forced{}
 	}
 	for _, c := range checks {
-		a.fate.forced[int16(c)] = forced{status: status, from: from}
+		a.fate.forced[int16(c)] = &forced{status: status, from: from}
 	}
 }
 
@@ -232,34 +194,32 @@ func (a *agent) release(checks []int, until int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range checks {
-		if f, ok := a.fate.forced[int16(c)]; ok {
-			f.until = until
-			a.fate.forced[int16(c)] = f
-		}
+		a.fate.forced[int16(c)].release(until)
 	}
 }
 
 // status returns the status of a result of check c, which a fault may have forced, and whether the result before had another.
 // own and changed are the same without faults. Caller holds the lock.
 func (f *fate) status(c int, own model.Status, changed bool, intended int64) (model.Status, bool) {
-	x, ok := f.forced[int16(c)]
-	if !ok {
-		return own, changed
-	}
-	status, changed, ended := x.apply(own, changed, intended)
+	status, changed, ended := f.forced[int16(c)].apply(own, changed, intended)
 	if ended {
 		delete(f.forced, int16(c))
-	} else {
-		f.forced[int16(c)] = x
 	}
 	return status, changed
 }
 
+// release ends the fault for results whose intended time is not before until. A nil receiver is no fault.
+func (x *forced) release(until int64) {
+	if x != nil {
+		x.until = until
+	}
+}
+
 // apply returns the status of the next result, whether the result before had another, and whether the fault is over for this
-// state.
+// state. A nil receiver is no fault.
 func (x *forced) apply(own model.Status, changed bool, intended int64) (status model.Status, differs, ended bool) {
 	switch {
-	case intended < x.from:
+	case x == nil || intended < x.from:
 		return own, changed, false
 	case x.until > 0 && intended >= x.until:
 		return own, changed || x.sent, true

@@ -15,19 +15,19 @@ import (
 func TestStays(t *testing.T) {
 	r := &Fleet{Clock: &clock.Clock{Epoch: time.Now().Add(-time.Hour)}}
 	a := &agent{fleet: r}
-	a.arrive(1)
-	if s := a.present(); len(s) != 1 || s[0] != (observe.Stay{From: 1, To: observe.Lasts}) {
+	a.count()
+	if s := a.ledger.Stays; len(s) != 1 || s[0].From < int64(time.Hour) || s[0].To != observe.Lasts {
 		t.Errorf("in its session: %v", s)
 	}
 	a.vanish(true)
-	a.arrive(r.Now()) // a session that was being opened
-	if s := a.present(); len(s) != 1 || s[0].To == observe.Lasts {
+	a.count() // a session that was being opened
+	if s := a.ledger.Stays; len(s) != 1 || s[0].To == observe.Lasts {
 		t.Errorf("off the network: %v", s)
 	}
 	a.appear()
 	a.left(t.Context(), nil)
-	a.arrive(r.Now())
-	if s := a.present(); len(s) != 2 || s[0].To > s[1].From || s[1].To != observe.Lasts {
+	a.count()
+	if s := a.ledger.Stays; len(s) != 2 || s[0].To > s[1].From || s[1].To != observe.Lasts {
 		t.Errorf("back: %v", s)
 	}
 }
@@ -41,7 +41,7 @@ func TestWhichResultsAreLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &agent{fleet: r, name: "web-00007-renamed", class: &class{checks: []playing{{full: "http"}, {full: "ping", about: &about{names: []string{"switch-0000", "switch-0001"}, pairs: make([]pair, 2)}}}}}
-	a.ledger.states = make(observe.Entries, 1)
+	a.ledger.States = make(observe.Entries, 1)
 	a.ledger.lines = k.Machine(7, "web-00007", a.numbers)
 	about := &sign{check: 1, about: 2, status: model.Critical, intended: 5}
 	a.passed(1, &sign{check: 0}, true, false, 9)
@@ -59,7 +59,7 @@ func TestWhichResultsAreLines(t *testing.T) {
 	if got := a.line(&sign{check: 0}); got.Node != "web-00007" || got.Check != "http" {
 		t.Errorf("%+v", got)
 	}
-	a.ledger.sent, a.ledger.shown, a.ledger.acked, a.ledger.refused = 9, 8, 3, 1
+	a.ledger.Sent, a.ledger.shown, a.ledger.Acked, a.ledger.Refused = 9, 8, 3, 1
 	if got := a.numbers(); got != (streamed.Numbers{Settled: 4, Sent: 8, Given: 9}) {
 		t.Errorf("%+v", got)
 	}

@@ -26,19 +26,16 @@ type about struct {
 // pair is the event state of one proxy node and one check, for which many agents send results. Its lock is taken under
 // the agents'.
 type pair struct {
-	name  string // of the proxy node
-	thing int    // its number among the scenario's: what it says is by that, whoever runs the check
+	thing int // its number among the scenario's: what it says is by that, whoever runs the check
 
-	mu      sync.Mutex
-	begun   bool
-	seq     uint64 // of the last result that was made, and its status
-	status  model.Status
-	forced  *forced         // by a fault; nil: none
-	e       observe.Entry   // results and refusals of all agents; number and digest are those of last
-	last    []observe.Final // one of them is what the server shows
-	atOnce  bool            // nobody knows in which order it applied all of them
-	judged  int64           // when the newest result was made that the witness heard of
-	watched *alerts.Witness
+	mu           sync.Mutex
+	observe.Pair // the entry counts results and refusals of all agents; number and digest are those of Last
+	begun        bool
+	seq          uint64 // of the last result that was made, and its status
+	status       model.Status
+	forced       *forced // by a fault; nil: none
+	judged       int64   // when the newest result was made that the witness heard of
+	watched      *alerts.Witness
 }
 
 // lateUnit is the unit of sign.late, in ns.
@@ -55,7 +52,7 @@ func newAbout(things []simulated.Thing, sc *scenario.Scenario, k *scenario.Check
 	a := &about{pairs: make([]pair, len(list))}
 	for i, x := range list {
 		a.names = append(a.names, things[x].Name)
-		a.pairs[i].name, a.pairs[i].thing = things[x].Name, x
+		a.pairs[i].Name, a.pairs[i].thing = things[x].Name, x
 	}
 	return a
 }
@@ -77,7 +74,7 @@ func (k *playing) hash(h hash.Hash, c int) {
 	}
 	for i := range k.about.pairs {
 		p := &k.about.pairs[i]
-		fmt.Fprintln(h, k.full, p.name)
+		fmt.Fprintln(h, k.full, p.Name)
 		numbers(h, uint64(k.says.Status(p.thing, c, nil, 0, 0, true)))
 	}
 }
@@ -135,9 +132,6 @@ func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefini
 		p.status = says.Status(p.thing, c, definition, seq, p.status, !p.begun)
 		p.begun, p.seq = true, seq
 	}
-	if p.forced == nil {
-		return p.status, p.status != before
-	}
 	status, changed, ended := p.forced.apply(p.status, p.status != before, intended)
 	if ended {
 		p.forced = nil
@@ -156,9 +150,7 @@ func (p *pair) force(status model.Status, from int64) {
 func (p *pair) release(until int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.forced != nil {
-		p.forced.until = until
-	}
+	p.forced.release(until)
 }
 
 // passed records the outcome of a result in its pair, its round-robin run or its stream line.
@@ -184,22 +176,22 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if refused {
-		p.e.Refused = more(p.e.Refused)
+		p.Entry.Refused = more(p.Entry.Refused)
 		return
 	}
-	p.e.Results++
+	p.Entry.Results++
 	if !heard {
-		p.e.Unheard = more(p.e.Unheard)
+		p.Entry.Unheard = more(p.Entry.Unheard)
 	}
 	x := observe.Final{Stream: uint64(stream), Number: uint32(number), Digest: s.digest, Status: s.status, Made: s.intended + int64(s.late)*lateUnit, Acked: now}
-	p.last = slices.DeleteFunc(p.last, func(f observe.Final) bool { return f.Acked < x.Made || f.Stream == x.Stream })
-	p.e.Order = p.e.Order.Append(uint64(stream), number)
-	p.atOnce = p.atOnce || len(p.last) > 0
+	p.Last = slices.DeleteFunc(p.Last, func(f observe.Final) bool { return f.Acked < x.Made || f.Stream == x.Stream })
+	p.Entry.Order = p.Entry.Order.Append(uint64(stream), number)
+	p.AtOnce = p.AtOnce || len(p.Last) > 0
 	unsure := false
-	for _, f := range p.last {
+	for _, f := range p.Last {
 		unsure = unsure || f.Status != x.Status && f.Made < x.Made+surelyLater && x.Made < f.Made+surelyLater
 	}
-	p.last = append(p.last, x)
+	p.Last = append(p.Last, x)
 	if p.watched == nil {
 		return
 	}
@@ -219,15 +211,8 @@ const surelyLater = int64(2e9)
 
 // choosePairs draws the proxy nodes for which checks of a class fail.
 func (f *Fleet) choosePairs(index int, pick *scenario.Pick, c *class, checks []int) (list []*pair) {
-	n := len(c.checks[checks[0]].about.pairs)
-	order := rand.New(rand.NewPCG(f.cfg.Scenario.Seed, uint64(index))).Perm(n)
-	switch {
-	case pick.Count > 0:
-		order = order[:min(n, pick.Count)]
-	case pick.Share > 0:
-		order = order[:min(n, int(pick.Share*float64(n)+0.999))]
-	}
-	for _, i := range order {
+	random := rand.New(rand.NewPCG(f.cfg.Scenario.Seed, uint64(index)))
+	for _, i := range drawn(random, len(c.checks[checks[0]].about.pairs), pick) {
 		for _, check := range checks {
 			list = append(list, &c.checks[check].about.pairs[i])
 		}
@@ -257,7 +242,9 @@ func (f *Fleet) pairLedgers() (list []observe.Pair) {
 				known[place{node, check.ID}] = len(list)
 				p := &a.class.checks[i].about.pairs[n]
 				p.mu.Lock()
-				list = append(list, observe.Pair{Node: node, Name: p.name, Check: check, Entry: p.e, Last: slices.Clone(p.last), AtOnce: p.atOnce})
+				x := p.Pair
+				x.Node, x.Check, x.Last = node, check, slices.Clone(x.Last)
+				list = append(list, x)
 				p.mu.Unlock()
 			}
 		}

@@ -30,7 +30,7 @@ func TestAcknowledgedFramesAreRepeated(t *testing.T) {
 	f.Deal()
 	a, s := f.agents[0], &noting{}
 	a.set = &checkSet{definitions: []*model.CheckDefinition{{Definition: model.Definition{ID: 50}}}}
-	a.status, a.ledger.states = make([]model.Status, 1), make(observe.Entries, 1)
+	a.status, a.ledger.States = make([]model.Status, 1), make(observe.Entries, 1)
 	a.Welcome(s, &wire.Welcome{Node: 1})
 	const frames = 20 * repeatOneIn
 	for n := range uint64(frames) {
@@ -38,13 +38,13 @@ func TestAcknowledgedFramesAreRepeated(t *testing.T) {
 		a.add(task{seq: n}, 5, 5)
 		a.leave(5)
 		a.mu.Unlock()
-		a.Acked(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.sent}}})
+		a.Acked(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.Sent}}})
 	}
 	repeated := len(s.lasts) - frames
 	if c := f.Counts(); repeated < 5 || repeated > 50 || c.Repeated != uint64(repeated) || c.Resent > 0 {
 		t.Errorf("%d of %d frames came again; %+v", repeated, frames, c)
 	}
-	if l := a.ledger; l.sent != frames || l.acked != frames || l.states[0].Results != frames {
+	if l := a.ledger; l.Sent != frames || l.Acked != frames || l.States[0].Results != frames {
 		t.Errorf("%+v", l)
 	}
 }

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,48 +32,18 @@ type robin struct {
 	phases   []int64 // where in the interval each round's begins, on the server's clock; nil: nobody holds the check yet
 }
 
-// taken counts the times until another agent got a run that the first one did not finish. Its lock is taken under all
-// others.
-type taken struct {
-	mu sync.Mutex
-	h  observe.Histogram
-}
-
-// note counts a time.
-func (t *taken) note(took int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.h.Record(took, 1)
-}
-
 // round records the runs of a round-robin check, for one proxy node or for the agents themselves. Its lock is taken
 // under the agents'.
 type round struct {
-	mu    sync.Mutex
-	slot  int64  // the last of which a turn was given …
-	since int64  // … and when it was given first, ns since the run was made
-	by    *agent // who got it last …
-	gave  int64  // … and when
-	able  bool   // … and could run it
-	plain bool   // it was given first when it began, and the interval before had its fleet: nothing else can have been meant
-	ranAt int64  // when a run of it was acknowledged first; zero: none was
-	twice []regiven
-	marks []byte // see observe.Given; by slot, from the first one of the timetable on
-	stuck map[int64]stall
-}
-
-// stall counts runs of an interval that the server gave to agents that a fault had struck.
-type stall struct {
-	since int64
-	times int64
-}
-
-// regiven is a run that the server gave to a second agent while the first one still had time, or after it had finished.
-type regiven struct {
-	slot       int64
-	first, by  *agent
-	since      int64 // when the interval's turn was given first, ns since the run was made
-	before, at int64 // when first had got it, and when by did
+	mu            sync.Mutex
+	observe.Round        // its intervals are known once the timetable starts
+	slot          int64  // the last of which a turn was given …
+	since         int64  // … and when it was given first, ns since the run was made
+	by            *agent // who got it last …
+	gave          int64  // … and when
+	able          bool   // … and could run it
+	plain         bool   // it was given first when it began, and the interval before had its fleet: nothing else can have been meant
+	ranAt         int64  // when a run of it was acknowledged first; zero: none was
 }
 
 // placing names the check and the round to which a run belongs.
@@ -163,7 +134,7 @@ func (a *agent) turn(g wire.RoundRobinRun) {
 	if a.class.checks[p.check].about != nil {
 		what.about = n + 1
 	} else {
-		what.first = a.ledger.states[p.check].Results == 0 && a.status[p.check] == model.OK
+		what.first = a.ledger.States[p.check].Results == 0 && a.status[p.check] == model.OK
 	}
 	if at := fleet.SecondOf(intended); at >= 0 {
 		a.book.Offer(at, 1)
@@ -190,20 +161,21 @@ func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
 		return // the clock was set
 	case !able || began < a.fleet.Present().Zero():
 	case t.able && t.plain && (now-t.gave < b.patience/2 || t.ranAt > 0 && now > t.ranAt+observe.Lull):
-		t.twice = append(t.twice, regiven{slot, t.by, a, t.since, t.gave, now})
+		begin := a.fleet.Begin()
+		t.Again = append(t.Again, observe.Again{First: t.by.member, By: a.member, Since: t.since - begin, Before: t.gave - begin, At: now - begin})
 	case t.by != a:
-		a.fleet.taken.note(now - t.since)
+		a.fleet.note(func(n *notes) { n.took.Record(now-t.since, 1) })
 	}
 	t.by, t.gave, t.able = a, now, able
 	if able {
 		t.mark(slot-first, func(m byte) byte { return m | observe.Given })
 		return
 	}
-	if t.stuck == nil {
-		t.stuck = map[int64]stall{}
+	if t.Stuck == nil {
+		t.Stuck = map[int]observe.Stuck{}
 	}
-	x := t.stuck[slot]
-	t.stuck[slot] = stall{t.since, x.times + 1}
+	i := int(slot - first)
+	t.Stuck[i] = observe.Stuck{Since: t.since - a.fleet.Begin(), Times: t.Stuck[i].Times + 1}
 }
 
 // ran records an acknowledged run in the interval of its intended time.
@@ -226,10 +198,10 @@ func (b *robin) ran(fleet *Fleet, n int, intended, now int64) {
 
 // runs returns the number of runs of an interval. Caller holds the lock.
 func (t *round) runs(i int64) byte {
-	if i < 0 || i >= int64(len(t.marks)) {
+	if i < 0 || i >= int64(len(t.Marks)) {
 		return 0
 	}
-	return t.marks[i] & observe.RunsMost
+	return t.Marks[i] & observe.RunsMost
 }
 
 // mark changes the record of an interval. Caller holds the lock.
@@ -237,10 +209,10 @@ func (t *round) mark(i int64, f func(byte) byte) {
 	if i < 0 {
 		return
 	}
-	for int64(len(t.marks)) <= i {
-		t.marks = append(t.marks, 0)
+	for int64(len(t.Marks)) <= i {
+		t.Marks = append(t.Marks, 0)
 	}
-	t.marks[i] = f(t.marks[i])
+	t.Marks[i] = f(t.Marks[i])
 }
 
 // RoundRobin returns the recorded round-robin runs after all acknowledgements, or nil if there are none.
@@ -265,30 +237,19 @@ func (s *Script) RoundRobin() *observe.RoundRobin {
 			}
 		}
 	}
-	fleet.taken.mu.Lock()
-	defer fleet.taken.mu.Unlock()
-	x.Took.Merge(fleet.taken.h)
+	fleet.note(func(n *notes) { x.Took.Merge(n.took) })
 	return x
 }
 
 // round returns the recorded runs of one round.
 func (f *Fleet) round(c *class, k *playing, n int) observe.Round {
 	b, begin := k.robin, f.Begin()
-	base := b.first(f, n, begin)
-	out := observe.Round{Name: k.of(n), Class: c.number, Interval: b.interval, Patience: b.patience, First: b.begins(f, n, base) - begin}
 	x := &b.rounds[n]
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out.Marks = slices.Clone(x.marks)
-	for slot, s := range x.stuck {
-		if out.Stuck == nil {
-			out.Stuck = map[int]observe.Stuck{}
-		}
-		out.Stuck[int(slot-base)] = observe.Stuck{Since: s.since - begin, Times: s.times}
-	}
-	for _, s := range x.twice {
-		out.Again = append(out.Again, observe.Again{First: slices.Index(f.seats, s.first), By: slices.Index(f.seats, s.by), Since: s.since - begin, Before: s.before - begin, At: s.at - begin})
-	}
+	out := x.Round
+	out.Name, out.Class, out.Interval, out.Patience, out.First = k.of(n), c.number, b.interval, b.patience, b.begins(f, n, b.first(f, n, begin))-begin
+	out.Marks, out.Stuck, out.Again = slices.Clone(out.Marks), maps.Clone(out.Stuck), slices.Clone(out.Again)
 	return out
 }
 

@@ -54,7 +54,7 @@ func playTurns(t *testing.T) *turning {
 	ping := &class.checks[class.index["poller-ping-000"]]
 	ping.robin.learn(set.definitions[1], []model.NodeID{901, 902})
 	for _, a := range r.agents {
-		a.set, a.here = set, 1
+		a.set = set
 	}
 	return &turning{r, ping}
 }
@@ -192,7 +192,7 @@ func TestTurnsAreRun(t *testing.T) {
 	a, b := p.agents[0], p.ping.robin
 	given := wire.RoundRobinRun{Definition: 2, Node: 901}
 	a.set.things[1], a.set.turns[given] = []model.NodeID{901, 902}, placing{1, 0}
-	a.status, a.ledger.states = make([]model.Status, 1), make(observe.Entries, 1)
+	a.status, a.ledger.States = make([]model.Status, 1), make(observe.Entries, 1)
 	p.Epoch = time.Now().Add(-30 * time.Second)
 	b.phases[0] = (p.Epoch.UnixNano() + sec64(25)) % b.interval // it is 5 s late
 	a.hang(true)
@@ -239,14 +239,14 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
 	p.passed(three, 7, sign(3, model.OK), true, false, sec64(20)) // spooled for long: late
-	if len(p.last) != 2 || p.last[0].Stream != 2 || p.last[1].Stream != 3 {
-		t.Errorf("may be last: %+v", p.last)
+	if len(p.Last) != 2 || p.Last[0].Stream != 2 || p.Last[1].Stream != 3 {
+		t.Errorf("may be last: %+v", p.Last)
 	}
 	if s := w.Seen(0); s.Unclear || len(s.Must) != 1 || !s.Must[0].Open {
 		t.Errorf("%+v", w)
 	}
 	p.passed(one, 6, sign(30, model.Critical), true, false, sec64(30.5))
-	if p.passed(two, 10, sign(30.2, model.OK), true, false, sec64(30.6)); !w.Seen(0).Unclear || len(p.last) != 2 {
-		t.Errorf("who was last? %+v, %+v", w, p.last)
+	if p.passed(two, 10, sign(30.2, model.OK), true, false, sec64(30.6)); !w.Seen(0).Unclear || len(p.Last) != 2 {
+		t.Errorf("who was last? %+v, %+v", w, p.Last)
 	}
 }

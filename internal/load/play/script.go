@@ -209,7 +209,7 @@ func (s *Script) over(ctx context.Context) {
 		case x.fault.Stop != nil:
 			for _, a := range x.agents {
 				a.mu.Lock()
-				a.ledger.gone = a.fate.dead
+				a.ledger.Stopped = a.fate.dead
 				a.mu.Unlock()
 			}
 		case x.fault.Server == "stop":

@@ -58,7 +58,7 @@ func (f *Fleet) Readers() (list []Reader) {
 // results. Caller holds the lock.
 func (a *agent) offers() uint32 {
 	if x := a.class.source; x.Unit() == a.fleet.unit {
-		return uint32(x.Weight(a.member, a.ledger.signals))
+		return uint32(x.Weight(a.member, a.ledger.Signals))
 	}
 	return 0
 }
@@ -67,7 +67,7 @@ func (a *agent) offers() uint32 {
 // sends those of a second together. Caller holds the lock.
 func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	x, fleet := a.class.source, a.fleet
-	weight := x.Weight(a.member, a.ledger.signals)
+	weight := x.Weight(a.member, a.ledger.Signals)
 	if a.spooled >= fleet.cfg.Spool {
 		a.book.spoolFull(intended, x.Unit(), uint64(weight), a.class.number)
 		return false, false
@@ -81,16 +81,16 @@ func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	}
 	f, began := a.fill(intended, x.Unit(), linger)
 	before := len(f.signals)
-	f.signals = x.AppendSignal(f.signals, a.member, a.ledger.signals, time.Duration(intended)+bootedBefore)
+	f.signals = x.AppendSignal(f.signals, a.member, a.ledger.Signals, time.Duration(intended)+bootedBefore)
 	f.each = append(f.each, sign{intended: intended, end: int32(len(f.signals)), check: signalCheck, digest: uint32(weight)})
-	a.ledger.sent++
-	a.ledger.signals++
+	a.ledger.Sent++
+	a.ledger.Signals++
 	if a.fate.wrong {
 		for _, wrong := range x.Wrong(a.member) {
 			wrong.AtMs = fleet.bootMs(intended)
 			f.add(&wrong, &wire.Result{}, intended, wrongCheck)
-			a.ledger.sent++
-			fleet.wrong.Add(1)
+			a.ledger.Sent++
+			fleet.note(func(n *notes) { n.counts.Wrong++ })
 		}
 	}
 	a.spooled += len(f.signals) - before

@@ -24,7 +24,7 @@ const frameRoom = 256
 
 // holds returns the range of signals that are not acknowledged yet. Caller holds the lock.
 func (a *agent) holds() wire.StreamRange {
-	h := wire.StreamRange{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
+	h := wire.StreamRange{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.Sent + 1, Last: a.ledger.Sent}
 	if a.filling != nil {
 		h.Last -= uint64(len(a.filling.each))
 		h.First = h.Last + 1
@@ -72,7 +72,7 @@ func (a *agent) repeat(f *frame) {
 	*buf = appendBatch(*buf, []*frame{f}, a.stream, a.fleet.bootMs(a.fleet.Now()))
 	if a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf) == nil {
 		a.book.mu.Lock()
-		a.book.again += uint64(len(f.each))
+		a.book.counts.Repeated += uint64(len(f.each))
 		a.book.mu.Unlock()
 	}
 }
@@ -99,12 +99,12 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 			reason, refused := a.ledger.pass(a.stream, number, sign, heard)
 			a.passed(number, sign, heard, refused, now)
 			if refused {
-				b.reasons[reason]++
+				b.counts.Refusals[reason]++
 				t.Refused++
 				continue
 			}
 			if sign.check == wrongCheck {
-				b.wrong++
+				b.counts.WrongTaken++
 			}
 			kept += sign.weight()
 			t.Whole.Record(now-sign.intended, sign.weight())
@@ -201,13 +201,13 @@ func (a *agent) add(what task, intended, at int64) (leaves, began bool) {
 	last := &f.each[len(f.each)-1]
 	last.about, last.late = uint16(what.about), uint16(min((at-intended)/lateUnit, math.MaxUint16))
 	a.fleet.scratch.Put(buf)
-	a.ledger.sent++
+	a.ledger.Sent++
 	if a.fate.wrong {
 		wrong := &wire.Result{Status: status, DurationMs: 5}
 		signal := wire.ResultSignal(wire.Signal{Definition: wrongDefinition, AtMs: a.fleet.bootMs(at)}, *wrong)
 		f.add(&signal, wrong, intended, wrongCheck)
-		a.ledger.sent++
-		a.fleet.wrong.Add(1)
+		a.ledger.Sent++
+		a.fleet.note(func(n *notes) { n.counts.Wrong++ })
 	}
 	a.spooled += len(f.signals) - before
 	full := len(f.each)+1 >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
@@ -256,7 +256,7 @@ func (a *agent) fill(intended int64, unit report.Unit, linger int64) (f *frame, 
 		return a.filling, false
 	}
 	f = a.fleet.frames.Get().(*frame)
-	f.reset(a.ledger.sent+1, int64(a.pace.SendTime(time.Duration(intended), time.Duration(linger))))
+	f.reset(a.ledger.Sent+1, int64(a.pace.SendTime(time.Duration(intended), time.Duration(linger))))
 	f.class, f.unit, f.linger = a.class.number, unit, linger
 	a.filling = f
 	return f, true
@@ -295,6 +295,6 @@ func (a *agent) alive(now int64, next func(at int64) int64) {
 	f, _ := a.fill(intended, "", a.class.linger)
 	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.fleet.bootMs(now)}, &wire.Result{}, intended, -1)
 	a.spooled += len(f.signals)
-	a.ledger.sent++
+	a.ledger.Sent++
 	a.leave(intended)
 }

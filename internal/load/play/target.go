@@ -21,9 +21,9 @@ type Target interface {
 	Secured() bool
 	// Prepare makes what the agents need there, and says which version it is.
 	Prepare(ctx context.Context) (version string, err error)
-	// Agents are the scenario's, not yet connected. They tell observe of every result
-	// that has left, from many goroutines.
-	Agents(observe func(Observed)) []TargetAgent
+	// Agents are the scenario's, not yet connected. They tell observe of every result that has left, from many goroutines: when
+	// the system asked for it, when the agent knew of that, and when its connection had taken it whole.
+	Agents(observe func(intended, due, left time.Time)) []TargetAgent
 	// Totals sums what the agents counted so far.
 	Totals() report.Totals
 	// Compare asks the system what it holds, with the agents at rest, and tells differ of
@@ -48,13 +48,6 @@ type Found struct {
 	Program string   // whose version it is
 }
 
-// Observed is one result that an agent sent.
-type Observed struct {
-	Intended time.Time // when it was meant to be made: when the system asked for it
-	Due      time.Time // when the agent knew of that
-	Left     time.Time // when its connection had taken it whole
-}
-
 // Targeted is the driver of runs against a Target.
 type Targeted struct {
 	Target
@@ -74,7 +67,7 @@ func (d *Targeted) Open(ctx context.Context, over time.Duration) (leave func()) 
 	live, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	since := func(t time.Time) int64 { return int64(t.Sub(d.Epoch)) }
-	d.agents = d.Agents(func(o Observed) { d.book.Sent(since(o.Intended), since(o.Due), since(o.Left)) })
+	d.agents = d.Agents(func(intended, due, left time.Time) { d.book.Sent(since(intended), since(due), since(left)) })
 	Evenly(live, &all, &d.cfg, over, func(i int) { d.agents[i].Run(live) })
 	return func() {
 		stop()

@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/play"
-	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// start starts an agent.
-func start(t *testing.T, o Options, name string) *Agent {
+// start starts an agent of a target of its own.
+func start(t *testing.T, target *Target, name string) *agent {
 	t.Helper()
-	a := newAgent(o.withDefaults(), sensuwire.Entity{Name: name, Subscriptions: []string{"web", "linux"}, Labels: map[string]string{"class": "web"}}, 0)
+	a := target.newAgent(sensuwire.Entity{Name: name, Subscriptions: []string{"web", "linux"}, Labels: map[string]string{"class": "web"}}, 0)
+	a.keepalive = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { a.Run(ctx) })
@@ -26,20 +27,25 @@ func start(t *testing.T, o Options, name string) *Agent {
 	return a
 }
 
-// counts returns the totals of one agent.
-func counts(a *Agent) (c report.Totals) {
-	a.addTo(&c)
-	return c
+// entryOf returns an agent's ledger entry of a check.
+func entryOf(a *agent, check string) (found entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e := a.ledger[check]; e != nil {
+		found = *e
+	}
+	return found
 }
 
-// entryOf returns an agent's ledger entry of a check.
-func entryOf(a *Agent, check string) (found Entry) {
-	a.Each(func(name string, e Entry) {
-		if name == check {
-			found = e
-		}
-	})
-	return found
+// sayer says so, with another status for every second result.
+type sayer struct{}
+
+func (sayer) Status(_, _ int, _ *model.CheckDefinition, seq uint64, _ model.Status, _ bool) model.Status {
+	return model.Status((seq - 1) / 2)
+}
+
+func (sayer) Output([]byte, int, int, *model.CheckDefinition, uint64, model.Status) []byte {
+	return []byte("disk says so")
 }
 
 // TestAgent connects an agent in both encodings, and expects its registration, keepalives, answers and ledger.
@@ -49,9 +55,13 @@ func TestAgent(t *testing.T) {
 			t.Parallel()
 			b := newFake(t, speaksJSON)
 			answered := make(chan time.Duration, 10)
-			a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default", Keepalive: 50 * time.Millisecond, retry: 20 * time.Millisecond,
-				Answer:   func(_ *Agent, check string, e Entry) (uint32, string) { return (e.Sent - 1) / 2, check + " says so" },
-				Answered: func(o play.Observed) { answered <- o.Left.Sub(o.Intended) }}, "web-00000")
+			target, err := New(&scenario.Scenario{}, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			target.checks = []map[string]spoken{{"disk": {says: sayer{}}}}
+			target.observe = func(intended, _, left time.Time) { answered <- left.Sub(intended) }
+			a := start(t, target, "web-00000")
 			b.eventually("registered, and two keepalives", func() bool { return b.alive["web-00000"] >= 2 })
 			disk := fakeCheck{Metadata: fakeMeta{"disk", "default"}, Command: "true", Interval: 10, Subscriptions: []string{"web"}, Publish: true, Env: []string{"A=1"}}
 			now := time.Now().Unix()
@@ -60,17 +70,25 @@ func TestAgent(t *testing.T) {
 			}
 			b.eventually("the last event", b.holds("web-00000/disk", func(e *fakeEvent) bool { return e.Check.Issued == now+40 }))
 			e, k := b.kept["web-00000/disk"], b.kept["web-00000/disk"].Check
-			if e.Entity.Class != "agent" || e.Entity.Metadata.Namespace != "default" || strings.Join(e.Entity.Subscriptions, " ") != "web linux entity:web-00000" ||
-				e.Sequence != 3 || e.Timestamp == 0 || len(e.ID) < 32 {
+			if e.Entity.Metadata != (fakeMeta{"web-00000", "default"}) || e.Sequence != 3 {
 				t.Errorf("%+v", e)
 			}
-			if k.Command != "true" || k.Interval != 10 || k.Metadata != disk.Metadata || k.Env[0] != "A=1" || k.Output != "disk says so" || k.Status != 1 ||
-				k.Occurrences != 1 || k.ProcessedBy != "web-00000" || k.Executed < now {
+			if k.Interval != 10 || k.Output != "disk says so" || k.Status != 1 || k.Occurrences != 1 || k.Executed < now {
 				t.Errorf("%+v", k)
 			}
-			want := Entry{Requests: 5, Dropped: 2, Missed: 2, Sent: 3, Written: 3, Issued: now + 40, Executed: k.Executed, Status: 1, Row: 1}
-			if got := entryOf(a, "disk"); got != want {
+			a.mu.Lock()
+			if got := strings.Join(a.entity.Subscriptions, " "); got != "web linux entity:web-00000" {
+				t.Errorf("subscriptions %s", got)
+			}
+			a.mu.Unlock()
+			want := entry{sent: 3, written: 3, issued: now + 40, executed: k.Executed, status: 1, row: 1}
+			got := entryOf(a, "disk")
+			got.asked = time.Time{}
+			if got != want {
 				t.Errorf("%+v, want %+v", got, want)
+			}
+			if sum := target.Totals(); sum.Requests != 5 || sum.Dropped != 2 || sum.Missed != 2 || sum.Sent != 3 || sum.Written != 3 {
+				t.Errorf("%+v", sum)
 			}
 			if late := <-answered; late < 0 || late > time.Minute {
 				t.Errorf("answered after %s", late)
@@ -82,8 +100,8 @@ func TestAgent(t *testing.T) {
 			b.eventually("it is back", func() bool { return b.alive["web-00000"] > before })
 			a.Rest()
 			b.ask("web-00000", disk, now+50)
-			b.eventually("the request at rest", func() bool { return entryOf(a, "disk").Requests == 6 })
-			if c := counts(a); c.Dropped != 3 || c.Written != 3 || c.Lost != 1 || c.Ready != 1 || c.Alive < 2 {
+			b.eventually("the request at rest", func() bool { return target.Totals().Requests == 6 })
+			if c := target.Totals(); c.Dropped != 3 || c.Written != 3 || c.Lost != 1 || c.Ready != 1 || c.Alive < 2 {
 				t.Errorf("%+v", c)
 			}
 		})
@@ -94,9 +112,13 @@ func TestAgent(t *testing.T) {
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	b := newFake(t, false)
-	a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "guessed", Namespace: "default"}, "web-00000")
+	target, err := New(&scenario.Scenario{}, Options{Backends: []string{b.url()}, User: "agent", Password: "guessed", Namespace: "default"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, target, "web-00000")
 	b.eventually("the refusal", func() bool { return a.Trouble() != nil })
-	if c := counts(a); c.Failed == 0 || c.Lost > 0 || c.Ready > 0 {
+	if c := target.Totals(); c.Failed == 0 || c.Lost > 0 || c.Ready > 0 {
 		t.Errorf("%+v", c)
 	}
 	if err := a.Trouble(); !strings.Contains(err.Error(), "401") {

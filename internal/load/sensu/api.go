@@ -71,9 +71,6 @@ func (c *API) put(ctx context.Context, k *check) error {
 	return err
 }
 
-// executed returns true, because events tell when a check was executed.
-func (c *API) executed() bool { return true }
-
 // remove deletes a check.
 func (c *API) remove(ctx context.Context, name string) error {
 	_, err := c.call(ctx, http.MethodDelete, c.resources("checks/"+name), nil, nil)

@@ -35,7 +35,7 @@ func (b *Bridge) put(ctx context.Context, c *check) error {
 
 // remove deletes a check.
 func (b *Bridge) remove(ctx context.Context, name string) error {
-	_, err := b.Client.Resources.DeleteMany(ctx, v1.DeleteRequest{ChangeOptions: v1.ChangeOptions{Yes: true}, Resources: []v1.Ref{{Kind: "Check", Namespace: b.Namespace, Name: name}}})
+	err := simulated.Delete(ctx, b.Client, "muster load", simulated.Resource(model.Metadata{Name: name, Namespace: b.Namespace}, &model.CheckSpec{}))
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}
@@ -44,20 +44,8 @@ func (b *Bridge) remove(ctx context.Context, name string) error {
 
 // events calls f with every event, without its execution time, which is by the server's clock.
 func (b *Bridge) events(ctx context.Context, f func(state, held)) error {
-	for after := ""; ; {
-		list, err := b.Client.Events.List(ctx, v1.EventFilter{Namespace: b.Namespace, Limit: page, After: after})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			e := &list.Items[i]
-			f(state{e.Node, e.Check}, held{0, uint32(e.Status), uint32(e.Occurrences)})
-		}
-		if after = list.Next; after == "" {
-			return nil
-		}
-	}
+	return simulated.EachEvent(ctx, b.Client, v1.EventFilter{Namespace: b.Namespace}, func(e *v1.Event) error {
+		f(state{e.Node, e.Check}, held{0, uint32(e.Status), uint32(e.Occurrences)})
+		return nil
+	})
 }
-
-// executed returns false, because events do not tell when a check was executed.
-func (b *Bridge) executed() bool { return false }

@@ -23,7 +23,7 @@ const (
 	pingEvery        = 30 * time.Second
 	pongWithin       = 45 * time.Second
 	registerGrace    = 10 * time.Second // after which an agent works without an entity_config
-	retryFirst       = time.Second
+	retryFirst       = time.Second      // the first pause before a connection is opened again
 	retryMost        = 120 * time.Second
 	writeTimeout     = 30 * time.Second
 )
@@ -33,7 +33,7 @@ const maxMessage = 1 << 20
 
 // open connects to one backend and agrees on an encoding: protobuf if an Accept header of the answer is exactly that,
 // else JSON.
-func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Codec, error) {
+func (a *agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Codec, error) {
 	target, err := url.Parse(to)
 	if err != nil {
 		return nil, 0, fmt.Errorf("address of a backend: %w", err)
@@ -51,7 +51,7 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 	var speaks sensuwire.Codec = sensuwire.JSON
 	d := ws.Dialer{ReadBufferSize: 4096, WriteBufferSize: 512, Header: ws.HandshakeHeaderHTTP(a.headers()),
 		OnHeader: func(key, value []byte) error {
-			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto && !a.o.JSON {
+			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto && !a.target.options.JSON {
 				speaks = sensuwire.Protobuf
 			}
 			return nil
@@ -59,7 +59,7 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 	br, _, err := d.Upgrade(nc, target)
 	if err == nil {
 		var conn *wsconn.Conn
-		if conn, err = wsconn.NewClientConn(nc, br, a.o.shared); err == nil {
+		if conn, err = wsconn.NewClientConn(nc, br, a.target.shared); err == nil {
 			_ = nc.SetDeadline(time.Time{})
 			return conn, speaks, nil
 		}
@@ -69,18 +69,18 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 }
 
 // headers returns the headers that identify the agent. The backend takes its encoding from Accept.
-func (a *Agent) headers() http.Header {
+func (a *agent) headers() http.Header {
 	accept := sensuwire.MediaProto
-	if a.o.JSON {
+	if a.target.options.JSON {
 		accept = sensuwire.MediaJSON
 	}
 	return http.Header{
 		"Accept":              {accept},
-		"Authorization":       {"Basic " + base64.StdEncoding.EncodeToString([]byte(a.o.User+":"+a.o.Password))},
+		"Authorization":       {"Basic " + base64.StdEncoding.EncodeToString([]byte(a.target.options.User+":"+a.target.options.Password))},
 		"Sensu-Agentname":     {a.entity.Name},
 		"Sensu-Namespace":     {a.entity.Namespace},
 		"Sensu-Subscriptions": {strings.Join(a.entity.Subscriptions, ",")},
-		"Sensu-User":          {a.o.User},
+		"Sensu-User":          {a.target.options.User},
 	}
 }
 
@@ -89,10 +89,10 @@ func (a *Agent) headers() http.Header {
 const perSource = 20_000
 
 // dial opens the TCP connection.
-func (a *Agent) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
+func (a *agent) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
-	if ip := net.ParseIP(to.Hostname()).To4(); ip != nil && ip.IsLoopback() && a.first >= perSource {
-		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+a.first/perSource))}
+	if ip := net.ParseIP(to.Hostname()).To4(); ip != nil && ip.IsLoopback() && a.number >= perSource {
+		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+a.number/perSource))}
 	}
 	port := to.Port()
 	if port == "" {
@@ -102,5 +102,5 @@ func (a *Agent) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
 	if to.Scheme != "wss" {
 		return d.DialContext(ctx, "tcp", addr)
 	}
-	return (&tls.Dialer{NetDialer: &d, Config: a.o.TLS}).DialContext(ctx, "tcp", addr)
+	return (&tls.Dialer{NetDialer: &d, Config: a.target.options.TLS}).DialContext(ctx, "tcp", addr)
 }

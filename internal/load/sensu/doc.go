@@ -7,7 +7,7 @@
 // are no acknowledgements: what the backend keeps is asked of its HTTP API in the end.
 //
 // Goroutines: one for each agent, which reads, and answers where it reads; its keepalives
-// and pings are timers. An agent's lock guards its ledger and its connection.
+// and pings are timers. An agent's lock guards its ledger and its connection; the target's, taken under it, the totals.
 //
 // Start reading at agent.go, then session.go; internal/sensuwire is what the messages look like,
 // target.go prepares a backend and asks what it holds.

@@ -1,9 +1,7 @@
 package sensu
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/gobwas/ws"
 	"github.com/gobwas/ws/wsutil"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
@@ -61,23 +58,17 @@ type fakeCheck struct {
 
 // fakeEvent is an event as the API shows it.
 type fakeEvent struct {
-	Timestamp int64  `json:"timestamp"`
-	ID        string `json:"id"`
-	Sequence  int64  `json:"sequence"`
-	Entity    struct {
-		Class         string   `json:"entity_class"`
-		Metadata      fakeMeta `json:"metadata"`
-		Subscriptions []string `json:"subscriptions"`
+	Sequence int64 `json:"sequence"`
+	Entity   struct {
+		Metadata fakeMeta `json:"metadata"`
 	} `json:"entity"`
 	Check struct {
 		fakeCheck
-		Executed    int64   `json:"executed"`
-		Issued      int64   `json:"issued"`
-		Output      string  `json:"output"`
-		Status      uint32  `json:"status"`
-		Duration    float64 `json:"duration"`
-		Occurrences uint32  `json:"occurrences"`
-		ProcessedBy string  `json:"processed_by"`
+		Executed    int64  `json:"executed"`
+		Issued      int64  `json:"issued"`
+		Output      string `json:"output"`
+		Status      uint32 `json:"status"`
+		Occurrences uint32 `json:"occurrences"`
 	} `json:"check"`
 }
 
@@ -140,7 +131,7 @@ func (b *fake) serve(nc net.Conn) {
 		return
 	}
 	s := &fakeSession{nc: nc, subscriptions: strings.Split(said.Get("Sensu-Subscriptions"), ",")}
-	b.send(s, sensuwire.TypeEntityConfig, b.config(sensuwire.UnknownEntity, nil))
+	b.send(s, sensuwire.TypeEntityConfig, b.codec().AppendConfig(nil, &sensuwire.Config{Name: sensuwire.UnknownEntity, Namespace: "default"}))
 	name := said.Get("Sensu-Agentname")
 	for {
 		message, op, err := wsutil.ReadClientData(nc)
@@ -157,7 +148,7 @@ func (b *fake) serve(nc net.Conn) {
 		switch string(kind) {
 		case sensuwire.TypeKeepalive:
 			if b.alive[name]++; b.alive[name] == 1 {
-				b.send(s, sensuwire.TypeEntityConfig, b.config(name, append(s.subscriptions, "entity:"+name)))
+				b.send(s, sensuwire.TypeEntityConfig, b.codec().AppendConfig(nil, &sensuwire.Config{Name: name, Namespace: "default", Subscriptions: append(s.subscriptions, "entity:"+name)}))
 			}
 			b.lives[name] = fmt.Sprintf("%d s, %d s", e.Check.Interval, e.Check.Timeout)
 			b.sessions[name] = s
@@ -192,116 +183,30 @@ func (b *fake) send(s *fakeSession, kind string, body []byte) {
 	_ = wsutil.WriteServerBinary(s.nc, append([]byte(kind+"\n"), body...))
 }
 
-// config returns the encoded entity configuration of an agent.
-func (b *fake) config(name string, subscriptions []string) []byte {
+// codec returns the encoding of the agents' messages.
+func (b *fake) codec() sensuwire.Codec {
 	if b.json {
-		text, _ := json.Marshal(map[string]any{"metadata": fakeMeta{Name: name, Namespace: "default"}, "subscriptions": subscriptions})
-		return text
+		return sensuwire.JSON
 	}
-	body := appendMessage(nil, 1, func(m []byte) []byte { return appendText(appendText(m, 1, name), 2, "default") })
-	for _, s := range subscriptions {
-		body = appendText(body, 4, s)
-	}
-	return body
+	return sensuwire.Protobuf
 }
 
 // request returns an encoded request for a check.
 func (b *fake) request(c fakeCheck, issued int64) []byte {
-	if b.json {
-		text, _ := json.Marshal(map[string]any{"config": c, "issued": issued, "assets": nil, "hooks": nil})
-		return text
-	}
-	return appendInt(appendMessage(nil, 1, func(m []byte) []byte {
-		m = appendInt(appendText(m, 1, c.Command), 5, int64(c.Interval))
-		m = appendInt(m, 9, 1)
-		for _, s := range c.Subscriptions {
-			m = appendText(m, 11, s)
-		}
-		for _, v := range c.Env {
-			m = appendText(m, 24, v)
-		}
-		return appendMessage(m, 26, func(m []byte) []byte { return appendText(appendText(m, 1, c.Metadata.Name), 2, "default") })
-	}), 4, issued)
+	return b.codec().AppendRequest(nil, &sensuwire.CheckRequest{Name: c.Metadata.Name, Namespace: "default", Command: c.Command, Env: c.Env, Interval: c.Interval, Issued: issued})
 }
 
 // event decodes the event that an agent sent.
 func (b *fake) event(body []byte) *fakeEvent {
-	e := &fakeEvent{}
-	if b.json {
-		if err := json.Unmarshal(body, e); err != nil {
-			b.t.Errorf("%v in %s", err, body)
-		}
-		return e
+	var s sensuwire.ReceivedEvent
+	if err := b.codec().ReadEvent(body, &s); err != nil {
+		b.t.Errorf("%v in %q", err, body)
 	}
-	meta := func(content []byte) (m fakeMeta) {
-		_ = each(content, func(n protowire.Number, _ protowire.Type, _, c []byte) error {
-			switch n {
-			case 1:
-				m.Name = string(c)
-			case 2:
-				m.Namespace = string(c)
-			}
-			return nil
-		})
-		return m
-	}
-	err := each(body, func(n protowire.Number, _ protowire.Type, v, c []byte) error {
-		switch n {
-		case 1:
-			e.Timestamp = int64(varint(v))
-		case 2:
-			return each(c, func(n protowire.Number, _ protowire.Type, _, c []byte) error {
-				switch n {
-				case 1:
-					e.Entity.Class = string(c)
-				case 4:
-					e.Entity.Subscriptions = append(e.Entity.Subscriptions, string(c))
-				case 14:
-					e.Entity.Metadata = meta(c)
-				}
-				return nil
-			})
-		case 3:
-			return each(c, func(n protowire.Number, _ protowire.Type, v, c []byte) error {
-				switch k := &e.Check; n {
-				case 1:
-					k.Command = string(c)
-				case 5:
-					k.Interval = uint32(varint(v))
-				case 11:
-					k.Subscriptions = append(k.Subscriptions, string(c))
-				case 19:
-					k.Timeout = uint32(varint(v))
-				case 22:
-					bits, _ := protowire.ConsumeFixed64(v)
-					k.Duration = math.Float64frombits(bits)
-				case 23:
-					k.Executed = int64(varint(v))
-				case 25:
-					k.Issued = int64(varint(v))
-				case 26:
-					k.Output = string(c)
-				case 28:
-					k.Status = uint32(varint(v))
-				case 37:
-					k.Env = append(k.Env, string(c))
-				case 38:
-					k.Metadata = meta(c)
-				case 45:
-					k.ProcessedBy = string(c)
-				}
-				return nil
-			})
-		case 6:
-			e.ID = fmt.Sprintf("%x", c)
-		case 7:
-			e.Sequence = int64(varint(v))
-		}
-		return nil
-	})
-	if err != nil {
-		b.t.Error(err)
-	}
+	e := &fakeEvent{Sequence: s.Sequence}
+	e.Entity.Metadata = fakeMeta{string(s.Entity), string(s.Namespace)}
+	k := &e.Check
+	k.Metadata.Name, k.Interval, k.Timeout = string(s.Check), s.Interval, s.Timeout
+	k.Issued, k.Executed, k.Status, k.Output = s.Issued, s.Executed, s.Status, string(s.Output)
 	return e
 }
 

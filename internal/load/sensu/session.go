@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/load/play"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -14,70 +14,53 @@ import (
 
 // session is one connection of an agent. The agent's lock guards it, but for reading.
 type session struct {
-	agent    *Agent
+	agent    *agent
 	conn     *wsconn.Conn
 	codec    sensuwire.Codec
 	began    bool             // it had its entity_config, or waited long enough for it
 	sequence map[string]int64 // events sent, by check
-	timers   []*time.Timer    // for the entity_config, the next keepalive, the next ping
 }
 
 // connect opens a session and serves it until its end; registered reports whether the agent could work.
-func (a *Agent) connect(ctx context.Context, to string) (registered bool, err error) {
+func (a *agent) connect(ctx context.Context, to string) (registered bool, err error) {
 	conn, speaks, err := a.open(ctx, to)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.mu.Lock()
-			a.failed++
-			a.mu.Unlock()
+			a.target.count(func(sum *report.Totals) { sum.Failed++ })
 		}
 		return false, err
 	}
 	s := &session{agent: a, conn: conn, codec: speaks, sequence: map[string]int64{}}
-	stop := context.AfterFunc(ctx, func() { s.leave() })
+	stop := context.AfterFunc(ctx, s.leave)
 	defer stop()
 	a.mu.Lock()
 	a.session = s
 	s.after(registerGrace, s.begin)
 	s.after(pingEvery, s.ping)
 	a.mu.Unlock()
+	a.target.count(func(sum *report.Totals) { sum.Connected++ })
 	err = s.read()
+	a.target.count(func(sum *report.Totals) {
+		if sum.Connected--; ctx.Err() == nil {
+			sum.Lost++
+		}
+	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.session = nil
-	for _, t := range s.timers {
-		t.Stop()
-	}
-	if ctx.Err() == nil {
-		a.lost++
-	}
 	_ = conn.Close()
 	return s.began, err
 }
 
-// after calls f after a time with the lock held, unless the session has ended. Caller holds the lock.
+// after calls f after a time with the lock held, unless the session has ended.
 func (s *session) after(d time.Duration, f func()) {
-	var t *time.Timer
-	t = time.AfterFunc(d, func() {
+	time.AfterFunc(d, func() {
 		s.agent.mu.Lock()
 		defer s.agent.mu.Unlock()
-		s.timers = drop(s.timers, t)
 		if s.agent.session == s {
 			f()
 		}
 	})
-	s.timers = append(s.timers, t)
-}
-
-// drop removes a timer from a list.
-func drop(list []*time.Timer, t *time.Timer) []*time.Timer {
-	for i := range list {
-		if list[i] == t {
-			list[i] = list[len(list)-1]
-			return list[:len(list)-1]
-		}
-	}
-	return list
 }
 
 // leave closes the connection as agents do, with code 1001 and the reason bye.
@@ -126,7 +109,10 @@ func (s *session) take(message []byte) error {
 		if c.Name != sensuwire.UnknownEntity && c.Name != "" {
 			s.agent.entity.Subscriptions = c.Subscriptions
 		}
-		s.agent.registered = true
+		if !s.agent.registered {
+			s.agent.registered = true
+			s.agent.target.count(func(sum *report.Totals) { sum.Ready++ })
+		}
 		s.begin()
 	case sensuwire.TypeCheckRequest:
 		r, err := s.codec.ParseRequest(body)
@@ -155,7 +141,7 @@ func (s *session) alive() {
 	e := s.event("keepalive")
 	e.Interval, e.Warning = uint32(a.keepalive/time.Second), uint32(a.warning/time.Second)
 	if s.write(sensuwire.TypeKeepalive, e) == nil {
-		a.keepalives++
+		a.target.count(func(sum *report.Totals) { sum.Alive++ })
 	}
 	s.after(a.keepalive, s.alive)
 }
@@ -168,40 +154,54 @@ func (s *session) ping() {
 	s.after(pingEvery, s.ping)
 }
 
-// answer answers a request with the result of the check. It calls Answered without the lock, because that may ask the
-// agent for its state.
+// answer answers a request with the result of the check. It calls observe without the lock, because that may ask the agent for its
+// state.
 func (s *session) answer(r *sensuwire.ReceivedRequest) error {
 	due := time.Now()
 	sent, err := s.reply(r)
-	if sent && s.agent.o.Answered != nil {
-		s.agent.o.Answered(play.Observed{Intended: time.Unix(r.Issued, 0), Due: due, Left: time.Now()})
+	if sent {
+		s.agent.target.observe(time.Unix(r.Issued, 0), due, time.Now())
 	}
 	return err
 }
 
 // reply sends the result of a check.
 func (s *session) reply(r *sensuwire.ReceivedRequest) (sent bool, err error) {
-	a := s.agent
+	a, t := s.agent, s.agent.target
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := r.Key()
-	entry := a.ledger[key]
-	if entry == nil {
-		entry = &asked{}
-		a.ledger[key] = entry
+	k := a.ledger[key]
+	if k == nil {
+		k = &entry{}
+		a.ledger[key] = k
 	}
-	entry.at = time.Now()
-	if !entry.take(r, a.rest || !s.began) {
+	k.asked = time.Now()
+	answers, missed := false, uint64(0)
+	if !a.rest && s.began {
+		answers, missed = k.answers(r)
+	}
+	t.count(func(sum *report.Totals) {
+		sum.Requests++
+		sum.Missed += missed
+		if answers {
+			sum.Sent++
+		} else {
+			sum.Dropped++
+		}
+	})
+	if !answers {
 		return false, nil
 	}
-	entry.Sent++
+	k.sent++
 	e := s.event(key)
 	e.Check, e.Issued, e.Executed = r.Check, r.Issued, e.Timestamp
-	e.Status, e.Output = a.o.Answer(a, key, entry.Entry)
+	e.Status, e.Output = t.answer(a, key, k)
 	if err := s.write(sensuwire.TypeEvent, e); err != nil {
 		return false, model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
 	}
-	entry.wrote(e.Executed, e.Status)
+	k.wrote(e.Executed, e.Status)
+	t.count(func(sum *report.Totals) { sum.Written++ })
 	return true, nil
 }
 

@@ -3,9 +3,11 @@ package sensu
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/outputs"
@@ -16,23 +18,39 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Target is one or more Sensu Go backends that a scenario is played against.
 type Target struct {
 	sc       *scenario.Scenario
 	options  Options
+	shared   wsconn.Options // of all agents
 	api      Backend
-	agents   []*Agent
-	checks   []map[string]spoken        // of each class, by name
-	expects  []map[string]time.Duration // their intervals, likewise
-	baseline map[state]held             // of our checks, when the run began
+	agents   []*agent
+	checks   []map[string]spoken // of each class, by name
+	baseline map[state]held      // of our checks, when the run began
+	observe  func(intended, due, left time.Time)
+
+	mu  sync.Mutex
+	sum report.Totals
+}
+
+// Options tell how agents come to the backends.
+type Options struct {
+	Backends  []string // ws://host:port or wss://host:port, of the agents' listeners
+	User      string
+	Password  string
+	Namespace string
+	JSON      bool        // ask for JSON; default protobuf, as agents do
+	TLS       *tls.Config // of wss; nil: the system's authorities
 }
 
 // spoken generates the results of a check.
 type spoken struct {
-	number int // in its class
-	says   outputs.Generator
+	number   int // in its class
+	interval time.Duration
+	says     outputs.Generator
 }
 
 // Backend is a system that Sensu agents connect to: a Sensu backend (API), or a Muster server (Bridge).
@@ -42,8 +60,6 @@ type Backend interface {
 	remove(ctx context.Context, name string) error
 	// events calls f with every event of a check.
 	events(ctx context.Context, f func(state, held)) error
-	// executed says whether events have the agents' time of execution.
-	executed() bool
 }
 
 // check is a check of the scenario as the backend has it.
@@ -53,12 +69,11 @@ type check struct {
 	interval, ttl int // s
 }
 
-// New returns the target of a scenario. The run sets Options.Answer and Answered.
+// New returns the target of a scenario.
 func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
-	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents)), expects: make([]map[string]time.Duration, len(sc.Agents))}
+	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents)), shared: wsconn.Options{Timeout: writeTimeout, Buffers: &wsconn.Buffers{}}}
 	for c := range sc.Agents {
-		n := 0
-		t.checks[c], t.expects[c] = map[string]spoken{}, map[string]time.Duration{}
+		t.checks[c] = map[string]spoken{}
 		if k := sc.Agents[c].Keepalive; k != nil && (time.Duration(k.Interval)%time.Second != 0 || time.Duration(k.Timeout)%time.Second != 0) {
 			return nil, model.Errorf(model.Unsupported, "class %s: keepalives every %s, missed after %s: Sensu has whole seconds", sc.Agents[c].Name, k.Interval, k.Timeout)
 		}
@@ -67,9 +82,7 @@ func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
 				return nil, model.Errorf(model.Unsupported, "check %s of class %s: an interval of %s: Sensu has whole seconds", check.Name, sc.Agents[c].Name, d)
 			}
 			for i := range max(1, check.Count) {
-				t.checks[c][check.FullName(i)] = spoken{n, outputs.Of(sc, c, check.Check)}
-				t.expects[c][check.FullName(i)] = time.Duration(check.Interval)
-				n++
+				t.checks[c][check.FullName(i)] = spoken{len(t.checks[c]), time.Duration(check.Interval), outputs.Of(sc, c, check.Check)}
 			}
 		}
 	}
@@ -116,20 +129,16 @@ func (t *Target) Prepare(ctx context.Context) (string, error) {
 }
 
 // Agents returns the scenario's agents.
-func (t *Target) Agents(observe func(play.Observed)) []play.TargetAgent {
-	o := t.options
-	o.Answer, o.Answered = t.answer, observe
-	shared := o.withDefaults()
-	var list []play.TargetAgent
+func (t *Target) Agents(observe func(intended, due, left time.Time)) (list []play.TargetAgent) {
+	t.observe = observe
 	for _, m := range simulated.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
-		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}, len(list))
-		a.class, a.expects = m.Class, t.expects[m.Class]
+		a := t.newAgent(sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}, len(list))
+		a.class = m.Class
 		if k := class.Keepalive; k != nil {
 			a.keepalive, a.warning = cmp.Or(time.Duration(k.Interval), a.keepalive), cmp.Or(time.Duration(k.Timeout), a.warning)
 		}
-		t.agents = append(t.agents, a)
-		list = append(list, a)
+		t.agents, list = append(t.agents, a), append(list, a)
 	}
 	return list
 }
@@ -145,20 +154,25 @@ func (t *Target) listensTo(class *scenario.Class) []string {
 }
 
 // answer returns the status and output of a check on an agent.
-func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
+func (t *Target) answer(a *agent, check string, e *entry) (uint32, string) {
 	k, ok := t.checks[a.class][check]
 	if !ok {
 		return 3, "UNKNOWN - no check of this run"
 	}
-	status := k.says.Status(a.first, k.number, nil, uint64(e.Sent), model.Status(e.Status), e.Written == 0)
-	return uint32(status), string(k.says.Output(nil, a.first, k.number, nil, uint64(e.Sent), status))
+	status := k.says.Status(a.number, k.number, nil, uint64(e.sent), model.Status(e.status), e.written == 0)
+	return uint32(status), string(k.says.Output(nil, a.number, k.number, nil, uint64(e.sent), status))
 }
 
-// Totals sums the ledgers of all agents.
+// count changes the totals. Its lock is taken under the agents'.
+func (t *Target) count(change func(sum *report.Totals)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.sum)
+}
+
+// Totals returns the totals of all agents.
 func (t *Target) Totals() (sum report.Totals) {
-	for _, a := range t.agents {
-		a.addTo(&sum)
-	}
+	t.count(func(now *report.Totals) { sum = *now })
 	return sum
 }
 
@@ -171,37 +185,42 @@ func (t *Target) Compare(ctx context.Context, differ func(report.Imbalance, stri
 		return 0, 0, err
 	}
 	for _, a := range t.agents {
-		a.Each(func(check string, e Entry) {
-			if e.Written == 0 {
-				return
+		a.mu.Lock()
+		for check, e := range a.ledger {
+			if e.written == 0 {
+				continue
 			}
 			states++
-			s := state{a.Name(), check}
-			before, got := t.baseline[s], now[s]
-			want := held{e.Executed, e.Status, e.Row}
-			if !t.api.executed() {
-				want.executed = 0
+			lost, problem := t.compare(state{a.entity.Name, check}, e, now)
+			if kept += uint64(e.written - lost); problem != "" {
+				differ(report.Imbalance{Name: a.entity.Name, CheckName: check, Number: uint64(e.written), Kind: "not as they were sent"}, check+": "+problem)
 			}
-			if e.Row == e.Written && before.occurrences > 0 && before.status == e.Status {
-				want.occurrences += before.occurrences
-			}
-			if got == want {
-				kept += uint64(e.Written)
-				return
-			}
-			fewer := min(want.occurrences-min(got.occurrences, want.occurrences), e.Row)
-			if got.executed != want.executed || got.status != want.status {
-				fewer = max(fewer, 1)
-			}
-			kept += uint64(e.Written - fewer)
-			problem := "the backend has no such event"
-			if got != (held{}) {
-				problem = fmt.Sprintf("the backend holds %s, and %s was sent", got, want)
-			}
-			differ(report.Imbalance{Name: a.Name(), CheckName: check, Number: uint64(e.Written), Kind: "not as they were sent"}, check+": "+problem)
-		})
+		}
+		a.mu.Unlock()
 	}
 	return states, kept, nil
+}
+
+// compare returns how many events of a check the backend lacks at least, and what differs; empty: nothing.
+func (t *Target) compare(s state, e *entry, now map[state]held) (lost uint32, problem string) {
+	before, got, want := t.baseline[s], now[s], held{e.executed, e.status, e.row}
+	if got.executed == 0 { // the backend does not tell the time, or has no event
+		want.executed = 0
+	}
+	if e.row == e.written && before.occurrences > 0 && before.status == e.status {
+		want.occurrences += before.occurrences
+	}
+	if got == want {
+		return 0, ""
+	}
+	lost = min(want.occurrences-min(got.occurrences, want.occurrences), e.row)
+	if got.executed != want.executed || got.status != want.status {
+		lost = max(lost, 1)
+	}
+	if got == (held{}) {
+		return lost, "the backend has no such event"
+	}
+	return lost, fmt.Sprintf("the backend holds %s, and %s was sent", got, want)
 }
 
 // Clean deletes the checks, because no agent is left to run them. Entities and events stay.
@@ -221,7 +240,7 @@ type state struct{ entity, check string }
 
 // held holds the last event of a check in the backend.
 type held struct {
-	executed    int64 // s since 1970
+	executed    int64 // s since 1970; 0: not told
 	status      uint32
 	occurrences uint32 // in a row with that status
 }

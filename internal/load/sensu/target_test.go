@@ -209,8 +209,6 @@ type kept struct {
 	list map[state]held
 }
 
-func (kept) executed() bool { return true }
-
 func (k kept) events(_ context.Context, f func(state, held)) error {
 	for s, h := range k.list {
 		f(s, h)
@@ -222,7 +220,7 @@ func (k kept) events(_ context.Context, f func(state, held)) error {
 // lost or changed, also behind events of an earlier run.
 func TestLoss(t *testing.T) {
 	here := state{"web-00000", "disk"}
-	sent := Entry{Sent: 3, Written: 3, Executed: 90, Status: 1, Row: 3}
+	sent := entry{sent: 3, written: 3, executed: 90, status: 1, row: 3}
 	for name, c := range map[string]struct {
 		before, now held
 		kept        uint64 // 3: no difference
@@ -236,9 +234,9 @@ func TestLoss(t *testing.T) {
 		"there is no event":            {held{}, held{}, 0},
 	} {
 		target := &Target{api: kept{list: map[state]held{here: c.now}}, baseline: map[state]held{here: c.before}, checks: []map[string]spoken{{"disk": {says: outputs.Of(small(0), 0, &small(0).Agents[0].Checks[0])}}}}
-		a := newAgent(Options{}.withDefaults(), sensuwire.Entity{Name: here.entity}, 0)
-		a.ledger[here.check] = &asked{Entry: sent}
-		target.agents = []*Agent{a}
+		a := target.newAgent(sensuwire.Entity{Name: here.entity}, 0)
+		a.ledger[here.check] = &sent
+		target.agents = []*agent{a}
 		differ := 0
 		states, got, err := target.Compare(t.Context(), func(i report.Imbalance, _ string) { differ++ })
 		if err != nil || states != 1 || got != c.kept || (differ == 0) != (c.kept == 3) {

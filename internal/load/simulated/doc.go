@@ -4,7 +4,7 @@
 // and who plays against it need no file between them.
 //
 //	members.go      the machines, proxy nodes and resources of a scenario
-//	apply.go        declares resources by the API
+//	apply.go        declares and deletes resources, and reads events, by the API
 //	certificate.go  a machine's key and certificate
 //
 // Goroutines, locks: none. Start reading at members.go.

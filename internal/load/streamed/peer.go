@@ -14,7 +14,6 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/clock"
@@ -50,13 +49,17 @@ type Peer struct {
 	sum   report.Streamed
 }
 
+// handler returns the handler that tells the peer of every result.
+func (k *Peer) handler(connections int) model.Resource {
+	return simulated.Resource(model.Metadata{Name: streamHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Stream: &model.Stream{
+		Address: k.listener.Addr().String(), Connections: connections, Results: model.AllResults,
+	}})
+}
+
 // Declare creates the handler, and waits until the server connects. Call Machine before.
 func (k *Peer) Declare(ctx context.Context, connections int) error {
 	k.reading.Go(k.accept)
-	one := simulated.Resource(model.Metadata{Name: streamHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Stream: &model.Stream{
-		Address: k.listener.Addr().String(), Connections: connections, Results: model.AllResults,
-	}})
-	if err := simulated.Apply(ctx, k.run.API, "the stream of a load run", one); err != nil {
+	if err := simulated.Apply(ctx, k.run.API, "the stream of a load run", k.handler(connections)); err != nil {
 		return err
 	}
 	// It begins at the journal's head of when the server sees it: results may flow from then on.
@@ -81,8 +84,7 @@ func (k *Peer) End() {
 	}
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
-	handler := kind.Handler().KindInfo
-	if _, err := k.run.API.Resources.Delete(ctx, handler, simulated.Namespace, streamHandler, "", v1.ChangeOptions{Message: "the load run is over", Yes: true}); err != nil {
+	if err := simulated.Delete(ctx, k.run.API, "the load run is over", k.handler(1)); err != nil {
 		k.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+streamHandler, "error", err)
 	}
 	k.listener.Close()

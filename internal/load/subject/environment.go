@@ -1,8 +1,10 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -88,14 +90,7 @@ func virtual() string {
 		kinds = append(kinds, c)
 	}
 	if cpus, err := os.ReadFile("/proc/cpuinfo"); err == nil && slices.Contains(strings.Fields(string(cpus)), "hypervisor") {
-		name := text("/sys/class/dmi/id/product_name")
-		if name == "" {
-			name = text("/sys/hypervisor/type")
-		}
-		if name == "" {
-			name = "virtual machine"
-		}
-		kinds = append(kinds, name)
+		kinds = append(kinds, cmp.Or(text("/sys/class/dmi/id/product_name"), text("/sys/hypervisor/type"), "virtual machine"))
 	}
 	slices.Sort(kinds)
 	return strings.Join(kinds, " in ")
@@ -150,11 +145,7 @@ func text(path string) string {
 
 // withoutEmpty removes empty values from a map.
 func withoutEmpty(m map[string]string) map[string]string {
-	for name, value := range m {
-		if value == "" {
-			delete(m, name)
-		}
-	}
+	maps.DeleteFunc(m, func(_, value string) bool { return value == "" })
 	return m
 }
 

@@ -28,7 +28,7 @@ func Fsync(ctx context.Context, dir string, n int) (report.Latency, error) {
 	if _, err := rand.Read(block); err != nil { // nothing that a disk could squeeze
 		return report.Latency{}, err
 	}
-	took := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+	took := hdrhistogram.New(1, report.MaxLatency, 3)
 	for range n {
 		if err := ctx.Err(); err != nil {
 			return report.Latency{}, err
@@ -40,7 +40,7 @@ func Fsync(ctx context.Context, dir string, n int) (report.Latency, error) {
 		if err := file.Sync(); err != nil {
 			return report.Latency{}, fmt.Errorf("measure the disk: %w", err)
 		}
-		_ = took.RecordValue(min(max(time.Since(began).Microseconds(), 1), took.HighestTrackableValue()))
+		report.Record(took, int64(time.Since(began)), 1)
 	}
 	return report.LatencyOf(took), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
@@ -109,17 +110,10 @@ func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []si
 
 // token creates a join token, and retries while a new namespace is not yet known to the server.
 func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) {
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
 	for try := 0; ; try++ {
 		made, err := s.API.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Namespace: simulated.Namespace, ExpiresIn: 3600, Note: note})
-		if model.ClassOf(err) != model.NotFound || try == 100 {
+		if model.ClassOf(err) != model.NotFound || try == 100 || pause.For(ctx, 100*time.Millisecond) != nil {
 			return made, err
-		}
-		select {
-		case <-ctx.Done():
-			return made, ctx.Err()
-		case <-look.C:
 		}
 	}
 }

@@ -100,8 +100,6 @@ func (s *Subject) waitReady(ctx context.Context) error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, model.Errorf(model.Unavailable, "the server under test is not ready after %s", readyWithin))
 	defer cancel()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
 	for {
 		if _, err := s.get(ctx, "/readyz"); err == nil {
 			return nil
@@ -112,7 +110,7 @@ func (s *Subject) waitReady(ctx context.Context) error {
 		case <-p.done:
 			return model.Errorf(model.Unavailable, "the server under test ended while it started:\n%s", s.lastWords()).
 				WithHint("it was started as: %s", strings.Join(s.words, " "))
-		case <-look.C:
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
@@ -165,12 +163,10 @@ func (s *Subject) end(within time.Duration) {
 		return
 	}
 	if within > 0 && s.signal(syscall.SIGCONT) == nil && s.signal(syscall.SIGTERM) == nil { // one that is stopped hears nothing
-		timer := time.NewTimer(within)
-		defer timer.Stop()
 		select {
 		case <-p.done:
 			return
-		case <-timer.C:
+		case <-time.After(within):
 		}
 	}
 	_ = s.signal(syscall.SIGKILL)
