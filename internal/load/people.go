@@ -63,21 +63,20 @@ func (r *run) leftUndone() (list []string) {
 	if r.cfg.API != nil {
 		return nil
 	}
-	list = append(list, "whether healthy machines were called silent was not judged: there was no login")
-	if len(sc.Intent) > 0 {
-		list = append(list, "intent was not changed: there was no login")
-	}
-	if sc.Operators.Any() {
-		list = append(list, "operators did nothing: there was no login")
-	}
-	if sc.HasAlerts() {
-		list = append(list, "nobody was notified of problems: there was no login")
-	}
-	if sc.Stream != nil {
-		list = append(list, "no handler was notified of every result: there was no login")
-	}
-	if play.Stops(sc) || len(alerts.Failing(sc)) > 0 {
-		list = append(list, "alerts of the faults were not judged: there was no login")
+	for _, x := range []struct {
+		has  bool
+		text string
+	}{
+		{true, "whether healthy machines were called silent was not judged"},
+		{len(sc.Intent) > 0, "intent was not changed"},
+		{sc.Operators.Any(), "operators did nothing"},
+		{sc.HasAlerts(), "nobody was notified of problems"},
+		{sc.Stream != nil, "no handler was notified of every result"},
+		{play.Stops(sc) || len(alerts.Failing(sc)) > 0, "alerts of the faults were not judged"},
+	} {
+		if x.has {
+			list = append(list, x.text+": there was no login")
+		}
 	}
 	return list
 }

@@ -46,7 +46,7 @@ func (rep *reporting) connected(ctx context.Context, r *run, idle usage.SoFar) (
 		return err
 	}
 	if len(r.joined) > 0 {
-		rep.Loaders = []report.Loader{{Name: hostname(), Here: true, Agents: r.own(), AgentBytes: rep.AgentBytes}}
+		rep.Loaders = []report.Loader{{Name: Hostname(), Here: true, Agents: r.own(), AgentBytes: rep.AgentBytes}}
 	}
 	for _, j := range r.joined {
 		n := play.Part{Number: j.Number, Of: r.cfg.Part.Of}.Share(len(r.cfg.Members))
@@ -67,11 +67,11 @@ func (rep *reporting) connected(ctx context.Context, r *run, idle usage.SoFar) (
 	return nil
 }
 
-// hostname returns the name of this machine.
-func hostname() string {
+// Hostname returns the name of this machine.
+func Hostname() string {
 	name, err := os.Hostname()
 	if err != nil {
-		return "this machine"
+		return "a machine without a name"
 	}
 	return name
 }

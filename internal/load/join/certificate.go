@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
 )
 
 // newCertificate makes the certificate of a lead for one run. Followers compare only its digest, not its names and
@@ -57,14 +59,5 @@ func machineID() string {
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		return strings.TrimSpace(string(id))
 	}
-	return hostname()
-}
-
-// hostname returns the name of this machine.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "a machine without a name"
-	}
-	return name
+	return load.Hostname()
 }

@@ -43,9 +43,10 @@ type Follower struct {
 // Dial joins the run of a token. The part is to be played within Context: it ends with ctx, and when the run ends for all.
 // The caller closes the follower.
 func Dial(ctx context.Context, token Token) (*Follower, error) {
-	f := &Follower{token: token, base: time.Now(), monitor: monitor{changed: make(chan struct{})},
-		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ForceAttemptHTTP2: true}},
-		score:  func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum),
+		TLSHandshakeTimeout: silence, ForceAttemptHTTP2: true}
+	f := &Follower{token: token, base: time.Now(), monitor: monitor{changed: make(chan struct{})}, client: &http.Client{Transport: transport},
+		score: func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	if err := f.join(); err != nil {
 		f.end(err)
@@ -72,7 +73,7 @@ func (f *Follower) join() error {
 	unanswered := context.AfterFunc(f.ctx, func() { hangUp(context.Cause(f.ctx)) })
 	body, out := io.Pipe()
 	f.both.Go(func() {
-		err := json.NewEncoder(out).Encode(hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID()})
+		err := json.NewEncoder(out).Encode(hello{Version: Version, Build: version.Get().Version, Name: load.Hostname(), Machine: machineID()})
 		if err == nil {
 			err = f.messages.send(ctx, &f.monitor, out, func() error { return nil })
 		}
@@ -181,7 +182,8 @@ func (f *Follower) lose(err error) {
 		f.end(own)
 		return
 	}
-	f.end(model.Errorf(model.Unavailable, "the loader that leads was lost: %s", lossOf(err)).WithHint("the run is over; the lead prints the reason"))
+	f.end(model.Errorf(model.Unavailable, "the loader that leads was lost: %s", lossOf(err)).
+		WithHint("the run is over; the lead prints the reason"))
 }
 
 // obey carries out the orders of the lead until the run is over, the part ends or the connection does.

@@ -82,8 +82,8 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /join", l.serveJoin)
 	mux.HandleFunc("GET /clock", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, l.now()) })
-	l.server = &http.Server{Handler: l.authorized(mux), ReadHeaderTimeout: silence, IdleTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}}}
+	l.server = &http.Server{Handler: l.authorized(mux), ReadHeaderTimeout: silence, IdleTimeout: silence, MaxHeaderBytes: 16 << 10,
+		ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}}}
 	l.listener = netutil.LimitListener(listener, mostConnections)
 	go func() { _ = l.server.ServeTLS(l.listener, "", "") }() // with HTTP/2: a follower has one connection
 	return l, nil
@@ -150,8 +150,8 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p.Version != Version {
-		l.refuse(w, r, model.Errorf(model.Unsupported, "the lead has version %d of the protocol (muster %s), and this loader has version %d (muster %s)", Version, version.Get().Version, p.Version, cmp.Or(p.Build, "?")).
-			WithHint("use the same version on both machines"))
+		l.refuse(w, r, model.Errorf(model.Unsupported, "the lead has version %d of the protocol (muster %s), and this loader has version %d (muster %s)",
+			Version, version.Get().Version, p.Version, cmp.Or(p.Build, "?")).WithHint("use the same version on both machines"))
 		return
 	}
 	n, ok := l.add(p)
@@ -302,8 +302,9 @@ func (l *Lead) Ready(ctx context.Context, _ load.Arrived) (list []load.Joined, e
 		if err := l.await(ctx, func() bool { return p.arrived != nil }); err != nil {
 			return nil, err
 		}
-		list = append(list, load.Joined{Number: p.number, Name: p.Name, Here: p.Machine == machineID(), Clock: p.arrived.Clock, Arrived: p.arrived.Arrived})
-		l.uncertainty = max(l.uncertainty, p.arrived.Clock)
+		x := *p.arrived
+		x.Number, x.Name, x.Here = p.number, p.Name, p.Machine == machineID()
+		list, l.uncertainty = append(list, x), max(l.uncertainty, x.Clock)
 	}
 	return list, nil
 }

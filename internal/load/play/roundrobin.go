@@ -162,7 +162,8 @@ func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
 	case !able || began < a.fleet.Present().Zero():
 	case t.able && t.plain && (now-t.gave < b.patience/2 || t.ranAt > 0 && now > t.ranAt+observe.Lull):
 		begin := a.fleet.Begin()
-		t.Again = append(t.Again, observe.Again{First: t.by.member, By: a.member, Since: t.since - begin, Before: t.gave - begin, At: now - begin})
+		t.Again = append(t.Again,
+			observe.Again{First: t.by.member, By: a.member, Since: t.since - begin, Before: t.gave - begin, At: now - begin})
 	case t.by != a:
 		a.fleet.note(func(n *notes) { n.took.Record(now-t.since, 1) })
 	}
@@ -248,7 +249,8 @@ func (f *Fleet) round(c *class, k *playing, n int) observe.Round {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := x.Round
-	out.Name, out.Class, out.Interval, out.Patience, out.First = k.of(n), c.number, b.interval, b.patience, b.begins(f, n, b.first(f, n, begin))-begin
+	out.Name, out.Class, out.Interval, out.Patience = k.of(n), c.number, b.interval, b.patience
+	out.First = b.begins(f, n, b.first(f, n, begin)) - begin
 	out.Marks, out.Stuck, out.Again = slices.Clone(out.Marks), maps.Clone(out.Stuck), slices.Clone(out.Again)
 	return out
 }

@@ -36,7 +36,8 @@ func StatesHandler(view event.Reader) http.Handler {
 				if s.Expired {
 					expired = 1
 				}
-				fmt.Fprintf(out, "%d %d %d %d %d %d %d %d\n", s.Node, s.Check, s.Results, s.Stream, s.Number, Digest(s.Status, s.Output), expired, uint32(s.Order))
+				fmt.Fprintf(out, "%d %d %d %d %d %d %d %d\n",
+					s.Node, s.Check, s.Results, s.Stream, s.Number, Digest(s.Status, s.Output), expired, uint32(s.Order))
 			}
 			if q.After = page.Next; q.After == "" {
 				fmt.Fprintln(out, "end")
@@ -98,7 +99,8 @@ func parseState(text string) (k observe.EventState, ok bool) {
 func APIView(api *client.Client) View {
 	return func(ctx context.Context, fn func(observe.EventState) error) error {
 		return simulated.EachEvent(ctx, api, v1.EventFilter{Namespace: simulated.Namespace}, func(e *v1.Event) error {
-			return fn(observe.EventState{Node: e.NodeID, Check: e.CheckID, Results: e.Results, Stream: uint64(e.Stream), Number: e.Number, Digest: Digest(e.Status, e.Output), Expired: e.Expired, Order: e.Order})
+			return fn(observe.EventState{Node: e.NodeID, Check: e.CheckID, Results: e.Results, Stream: uint64(e.Stream), Number: e.Number,
+				Digest: Digest(e.Status, e.Output), Expired: e.Expired, Order: e.Order})
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/clock"
-	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -48,18 +47,18 @@ type Found struct {
 	Program string   // whose version it is
 }
 
-// Targeted is the driver of runs against a Target.
+// Targeted is the driver of runs against a Target. Its Fleet has no machines, and does nothing: timetable, signs of life and
+// sessions are the target's.
 type Targeted struct {
 	Target
-	*clock.Clock
-	cfg    Options
+	*Fleet
 	agents []TargetAgent
 	book   *Book
 }
 
 // NewTargeted returns the driver of a run against a target that is prepared.
 func NewTargeted(clock *clock.Clock, o Options, t Target) *Targeted {
-	return &Targeted{Target: t, Clock: clock, cfg: o, book: NewBook(clock, "")}
+	return &Targeted{Target: t, Fleet: &Fleet{Clock: clock, cfg: o}, book: NewBook(clock, "")}
 }
 
 // Open implements Driver.
@@ -125,21 +124,3 @@ func (d *Targeted) Rest(context.Context, time.Duration) {
 
 // Books implements Driver.
 func (d *Targeted) Books() []*Book { return []*Book{d.book} }
-
-// Counts returns no totals: those of a target are in Totals.
-func (d *Targeted) Counts() *observe.Counts { return &observe.Counts{} }
-
-// Deal does nothing, because the target has the timetable.
-func (d *Targeted) Deal() {}
-
-// KeepHouse does nothing, because the agents send signs of life by themselves.
-func (d *Targeted) KeepHouse(context.Context) {}
-
-// Away returns zero: which session the target ended is not known.
-func (d *Targeted) Away() int { return 0 }
-
-// Traffic returns zero.
-func (d *Targeted) Traffic() (sent, received int64) { return 0, 0 }
-
-// Linger returns zero, because each result leaves alone.
-func (d *Targeted) Linger() int64 { return 0 }

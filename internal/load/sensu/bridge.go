@@ -35,7 +35,8 @@ func (b *Bridge) put(ctx context.Context, c *check) error {
 
 // remove deletes a check.
 func (b *Bridge) remove(ctx context.Context, name string) error {
-	err := simulated.Delete(ctx, b.Client, "muster load", simulated.Resource(model.Metadata{Name: name, Namespace: b.Namespace}, &model.CheckSpec{}))
+	check := simulated.Resource(model.Metadata{Name: name, Namespace: b.Namespace}, &model.CheckSpec{})
+	err := simulated.Delete(ctx, b.Client, "muster load", check)
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}

@@ -71,7 +71,8 @@ type check struct {
 
 // New returns the target of a scenario.
 func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
-	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents)), shared: wsconn.Options{Timeout: writeTimeout, Buffers: &wsconn.Buffers{}}}
+	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents)),
+		shared: wsconn.Options{Timeout: writeTimeout, Buffers: &wsconn.Buffers{}}}
 	for c := range sc.Agents {
 		t.checks[c] = map[string]spoken{}
 		if k := sc.Agents[c].Keepalive; k != nil && (time.Duration(k.Interval)%time.Second != 0 || time.Duration(k.Timeout)%time.Second != 0) {
@@ -133,7 +134,8 @@ func (t *Target) Agents(observe func(intended, due, left time.Time)) (list []pla
 	t.observe = observe
 	for _, m := range simulated.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
-		a := t.newAgent(sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}, len(list))
+		entity := sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}
+		a := t.newAgent(entity, len(list))
 		a.class = m.Class
 		if k := class.Keepalive; k != nil {
 			a.keepalive, a.warning = cmp.Or(time.Duration(k.Interval), a.keepalive), cmp.Or(time.Duration(k.Timeout), a.warning)
@@ -191,9 +193,10 @@ func (t *Target) Compare(ctx context.Context, differ func(report.Imbalance, stri
 				continue
 			}
 			states++
-			lost, problem := t.compare(state{a.entity.Name, check}, e, now)
-			if kept += uint64(e.written - lost); problem != "" {
-				differ(report.Imbalance{Name: a.entity.Name, CheckName: check, Number: uint64(e.written), Kind: "not as they were sent"}, check+": "+problem)
+			name, number := a.entity.Name, uint64(e.written)
+			lost, problem := t.compare(state{name, check}, e, now)
+			if kept += number - uint64(lost); problem != "" {
+				differ(report.Imbalance{Name: name, CheckName: check, Number: number, Kind: "not as they were sent"}, check+": "+problem)
 			}
 		}
 		a.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -19,10 +20,7 @@ type Profiler struct {
 	server *Subject
 	folder string // of the report
 	span   int    // seconds of a profile
-	phase  int    // the number of that phase, from 1; zero: there is none
-	middle int    // second of the phase when the profile begins
-	from   int    // the first second of phase; -1: not yet
-	taken  bool   // the profile has begun
+	from   int    // second of the run when the profile begins; -1: it has begun, or there is no such phase
 
 	ctx   context.Context
 	end   context.CancelFunc
@@ -33,35 +31,26 @@ type Profiler struct {
 
 // NewProfiler returns a profiler for the run of a scenario.
 func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, folder string) *Profiler {
-	p := &Profiler{server: s, folder: folder, from: -1, span: 1}
+	p := &Profiler{server: s, folder: folder, from: -1}
 	p.ctx, p.end = context.WithCancel(ctx)
-	first := true
-	for i, phase := range sc.Phases {
-		if long := time.Duration(max(phase.Steady, phase.Step) - phase.Warmup); long > 0 {
-			seconds := int(long / time.Second)
-			p.phase, p.span = i+1, max(1, min(longestSpan, seconds/4))
-			if p.middle = max(0, (seconds-p.span)/2); !first { // the warm-up before the first phase is not among the seconds
-				p.middle += int(time.Duration(phase.Warmup) / time.Second)
-			}
+	t := plan.NewTimetable(sc.Phases, 0)
+	for _, x := range t {
+		if phase := &sc.Phases[x.Phase]; x.Measured && max(phase.Steady, phase.Step) > 0 {
+			seconds := int((x.To - x.From) / int64(time.Second))
+			p.span = max(1, min(longestSpan, seconds/4))
+			p.from = int((x.From-t.Zero())/int64(time.Second)) + max(0, (seconds-p.span)/2)
 			break
 		}
-		first = first && !phase.Measured()
 	}
 	return p
 }
 
 // See inspects a second of the run. It does not wait.
 func (p *Profiler) See(s report.Sample) {
-	if s.Second < 0 || p.server.Admin == "" || s.Nth != p.phase || p.taken {
+	if p.server.Admin == "" || p.from < 0 || s.Second < p.from {
 		return
 	}
-	if p.from < 0 {
-		p.from = s.Second
-	}
-	if s.Second < p.from+p.middle {
-		return
-	}
-	p.taken = true
+	p.from = -1
 	p.busy.Go(func() {
 		p.files, p.err = p.server.Profile(p.ctx, filepath.Join(p.folder, "profiles"), "steady", p.span)
 		for file, content := range p.files {
