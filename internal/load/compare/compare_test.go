@@ -150,75 +150,47 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestARate expects that a higher rate is better.
-func TestARate(t *testing.T) {
-	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
-	for _, r := range b.Runs {
-		r.Rate *= 0.9
-		r.InTime = new(0.9)
-	}
-	got := verdicts(Compare(a, b))
-	if got["rate"] != Worse || got["held"] != Worse || verdicts(Compare(b, a))["rate"] != Better {
-		t.Errorf("%v", got)
-	}
-}
-
-// TestTooFewRuns expects no verdict with too few runs.
-func TestTooFewRuns(t *testing.T) {
-	one, five := set("one", 1, 5), set("five", 0, 0, 0.001, 0.002, 0.003, 0.004)
-	for _, c := range []*Comparison{Compare(five, one), Compare(one, five), Compare(one, one)} {
-		for _, r := range c.Rows {
-			want := Untold
-			if r.Lost() {
-				want = Same
+// TestVerdicts changes the runs of one of two equal sides, and expects the figures that are worse, and that are better the other
+// way round. One loss is worse without a test, also in an invalid run.
+func TestVerdicts(t *testing.T) {
+	doubled := func(r *report.Report) { r.Latency.P99, r.Inside.Allocs = 2*r.Latency.P99, 2*r.Inside.Allocs }
+	for name, c := range map[string]struct {
+		runs   int
+		change func(r *report.Report)
+		kinds  []scenario.Kind
+		want   string
+	}{
+		"a lower rate":   {5, func(r *report.Report) { r.Rate, r.InTime = 0.8*r.Rate, new(0.8) }, nil, "[fsyncs gc-cpu held rate reads writes]"},
+		"too few runs":   {4, doubled, nil, "[]"},
+		"all kinds":      {5, doubled, nil, "[allocs p99]"},
+		"counts":         {5, doubled, []scenario.Kind{scenario.Count}, "[allocs]"},
+		"shares":         {5, doubled, []scenario.Kind{scenario.Relative}, "[]"},
+		"times, shares":  {5, doubled, []scenario.Kind{scenario.Absolute, scenario.Relative}, "[p99]"},
+		"a lost result":  {1, func(r *report.Report) { r.Balance.Missing, r.Valid = 1, false }, []scenario.Kind{scenario.Relative}, "[imbalance]"},
+		"a lost alert":   {1, func(r *report.Report) { r.Faults = []report.Struck{{Alerts: 3, Missing: 1}} }, nil, "[wrong-alerts]"},
+		"a turn for two": {1, func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 9, Twice: 1} }, nil, "[missed-turns]"},
+	} {
+		a, b := set("a", 0, make([]float64, c.runs)...), set("b", 1, make([]float64, c.runs)...)
+		for _, r := range b.Runs {
+			c.change(r)
+		}
+		there, back := Compare(a, b), Compare(b, a)
+		worse, better := []string{}, []string{}
+		for _, r := range there.Regressed(c.kinds...) {
+			worse = append(worse, r.Figure)
+		}
+		for _, r := range back.Rows {
+			if r.Verdict == Untold && !strings.HasSuffix(r.Why, ": no interval; give at least 5, or --interleave") {
+				t.Errorf("%s: %+v", name, r)
 			}
-			if r.Verdict != want || want == Untold && r.Why != "1 run: no interval; give at least 5, or --interleave" {
-				t.Errorf("%+v", r)
+			if r.Verdict == Better {
+				better = append(better, r.Figure)
 			}
 		}
-		if len(c.Regressed()) > 0 {
-			t.Errorf("%v", c.Verdict)
-		}
-	}
-}
-
-// TestTheLedgerNeedsNoTest expects a regression for one lost result, even in one run, and even if that is invalid.
-func TestTheLedgerNeedsNoTest(t *testing.T) {
-	a, b := set("a", 0, 0), set("b", 1, 0, 0)
-	b.Runs[1].Balance.Missing, b.Runs[1].Valid = 1, false
-	c := Compare(a, b)
-	if rows := c.Regressed(scenario.Relative); len(rows) != 1 || rows[0].Figure != "imbalance" || c.Rows[0].Figure != "imbalance" {
-		t.Errorf("%+v", rows)
-	}
-	b = set("b", 1, 0)
-	b.Runs[0].Faults = []report.Struck{{Alerts: 3, Missing: 1}}
-	if rows := Compare(a, b).Regressed(); len(rows) != 1 || rows[0].Figure != "wrong-alerts" {
-		t.Errorf("%+v", rows)
-	}
-	if back := Compare(b, a); len(back.Regressed()) > 0 || verdicts(back)["wrong-alerts"] != Better {
-		t.Errorf("%+v", back.Rows)
-	}
-}
-
-// TestRegressedByKind expects that only figures of the asked kinds fail.
-func TestRegressedByKind(t *testing.T) {
-	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
-	for _, r := range b.Runs {
-		r.Latency.P99 *= 2
-		r.Inside.Allocs *= 2
-	}
-	c := Compare(a, b)
-	for _, x := range []struct {
-		kinds []scenario.Kind
-		want  string
-	}{{nil, "[allocs p99]"}, {[]scenario.Kind{scenario.Count}, "[allocs]"}, {[]scenario.Kind{scenario.Relative}, "[]"}, {[]scenario.Kind{scenario.Absolute, scenario.Relative}, "[p99]"}} {
-		names := []string{}
-		for _, r := range c.Regressed(x.kinds...) {
-			names = append(names, r.Figure)
-		}
-		slices.Sort(names)
-		if fmt.Sprint(names) != x.want {
-			t.Errorf("%v: %v, want %s", x.kinds, names, x.want)
+		slices.Sort(worse)
+		slices.Sort(better)
+		if fmt.Sprint(worse) != c.want || len(c.kinds) == 0 && fmt.Sprint(better) != c.want || len(back.Regressed()) > 0 {
+			t.Errorf("%s: worse %v, and better %v, want %s", name, worse, better, c.want)
 		}
 	}
 }

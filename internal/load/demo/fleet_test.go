@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestDemoOutputs generates outputs, and expects that most results are OK, some are not, and all parse as plug-in
@@ -51,29 +52,21 @@ func TestDemoNamesDiffer(t *testing.T) {
 // TestPrepareIsRepeatable prepares the fleet twice, and expects that the second time changes nothing.
 func TestPrepareIsRepeatable(t *testing.T) {
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer store.Close()
 	service := intent.NewService(intent.Options{Store: store, Impact: noImpact})
-	if err := service.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, service.Load(t.Context()))
 	count := func() (rows int) {
 		for _, kind := range []string{"Node", "Check", "Group", "Namespace"} {
 			list, err := store.List(t.Context(), intent.ListQuery{Kind: kind})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			rows += len(list)
 		}
 		return rows
 	}
 	var first int
 	for range 2 {
-		if err := (Fleet{Nodes: 20, Service: service}).prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, (Fleet{Nodes: 20, Service: service}).prepare(t.Context()))
 		if err := simulated.Prepare(t.Context(), service, scenario.Uniform{Agents: 30, Checks: 5}.Scenario()); err != nil {
 			t.Fatal(err)
 		}

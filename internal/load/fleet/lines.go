@@ -13,27 +13,22 @@ const linesOfClass = 5
 
 // line is one entry of the checks of a class: one kind, or several whose intervals are near each other.
 type line struct {
-	kinds       []kind
+	Tally
+	first       Kind
+	mixed       bool    // it has other kinds, too
 	count, rate float64 // checks and results per second of one node
-
-	// Of all states of the class's nodes that are of these kinds.
-	states, flapping int
-	status           [4]int
-	changes, results uint64 // of states that do not flap
-	bytes            int    // of all outputs
 }
 
 // linesOf returns the lines of a class. A server accepts at most limit checks of each node.
 func linesOf(c *class, limit float64) []*line {
 	var list []*line
-	for _, k := range inOrder(c.checks) {
-		if n := c.checks[k] / float64(len(c.nodes)); n > 0 {
-			list = append(list, &line{kinds: []kind{k}, count: n, rate: n * k.rate()})
-		}
+	for _, k := range c.held.kinds() {
+		n := float64(c.held[k].States) / float64(len(c.nodes))
+		list = append(list, &line{Tally: *c.held[k], first: k, count: n, rate: n * k.rate()})
 	}
 	list = condense(list, linesOfClass, func(a, b *line) float64 { return min(a.rate, b.rate) }, func(to, other *line) {
-		to.kinds = append(to.kinds, other.kinds...)
-		to.count, to.rate = to.count+other.count, to.rate+other.rate
+		to.Tally.add(&other.Tally)
+		to.mixed, to.count, to.rate = true, to.count+other.count, to.rate+other.rate
 	})
 	whole := 0.0
 	for _, l := range list {
@@ -50,45 +45,31 @@ func linesOf(c *class, limit float64) []*line {
 
 // times returns interval and TTL of the line's checks: those of its one kind, or an interval that keeps the rate.
 func (l *line) times() (interval, ttl model.Duration) {
-	first := l.kinds[0]
-	interval, ttl = first.interval, first.ttl
-	if exact := l.count / l.rate; len(l.kinds) > 1 || math.Abs(exact*first.rate()-1) > 0.005 {
+	interval, ttl = l.first.Interval, l.first.TTL
+	if exact := l.count / l.rate; l.mixed || math.Abs(exact*l.first.rate()-1) > 0.005 {
 		interval = model.Duration(time.Duration(exact * float64(time.Second)).Round(100 * time.Millisecond))
 	}
 	interval = min(max(interval, model.Duration(time.Second)), model.Duration(300*day))
-	if ttl > 0 && interval != first.interval {
-		ratio := max(1.5, float64(ttl)/float64(first.interval))
+	if ttl > 0 && interval != l.first.Interval {
+		ratio := max(1.5, float64(ttl)/float64(l.first.Interval))
 		ttl = model.Duration(time.Duration(ratio * float64(interval)).Round(time.Second))
 	}
 	return interval, min(ttl, model.Duration(360*day))
 }
 
-// add counts one state of the line's checks.
-func (l *line) add(s *State) {
-	l.states++
-	l.status[s.Status&3]++
-	l.bytes += int(s.Bytes)
-	if s.Flaps {
-		l.flapping++
-		return
-	}
-	l.changes += uint64(s.Changes)
-	l.results += s.Results
-}
-
 // check returns the check of this line in the scenario file.
 func (l *line) check(name string) scenario.Check {
-	out := scenario.Check{Name: name, Count: int(l.count), Output: scenario.Output{Bytes: model.Size(min(max(l.bytes/max(1, l.states), 48), scenario.MaxOutput))}}
+	out := scenario.Check{Name: name, Count: int(l.count), Output: scenario.Output{Bytes: model.Size(min(max(l.Bytes/max(1, l.States), 48), scenario.MaxOutput))}}
 	out.Interval, out.TTL = l.times()
 	status, failing := map[string]float64{}, 0.0
 	for s, name := range []string{"", "warning", "critical", "unknown"} {
-		if share := share(float64(l.status[s]), float64(l.states)); s > 0 && share > 0 {
+		if share := share(float64(l.Status[s]), float64(l.States)); s > 0 && share > 0 {
 			status[name] = share
 			failing += share
 		}
 	}
-	out.Flapping = share(float64(l.flapping), float64(l.states))
-	out.Changes = min(1, share(float64(l.changes), float64(l.results)))
+	out.Flapping = share(float64(l.Flapping), float64(l.States))
+	out.Changes = min(1, share(float64(l.Changes), float64(l.Results)))
 	if least := 0.6 * out.Changes; failing < least { // a status can change so often only if as many states are not OK at times
 		status["critical"] = share(status["critical"]+least-failing, 1)
 	}

@@ -31,14 +31,14 @@ type reader struct {
 	api   *client.Client
 	o     Options
 	fleet *Fleet
-	index map[model.NodeID]int32
+	nodes map[model.NodeID]*Node
 }
 
 // Read reads the shape of an installation from its API; every role may do that. It rests after each page for as long as
 // the answer took: it occupies at most half of one processor of the server.
 func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
-	r := &reader{api: api, o: o, index: map[model.NodeID]int32{}, fleet: &Fleet{Checks: map[model.CheckID]Check{}}}
-	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events} {
+	r := &reader{api: api, o: o, nodes: map[model.NodeID]*Node{}, fleet: &Fleet{Checks: map[model.CheckID]Kind{}}}
+	for _, step := range []func(context.Context) error{r.status, r.checks, r.declaredNodes, r.agents, r.events} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -79,8 +79,7 @@ func (r *reader) status(ctx context.Context) error {
 
 // declared has the fields of a node or a check that a scenario needs.
 type declared struct {
-	Metadata struct{ Namespace, Name string }
-	Spec     struct {
+	Spec struct {
 		Keepalive      *model.Keepalive
 		Interval, TTL  model.Duration
 		Cron, TimeZone string
@@ -95,9 +94,6 @@ func decode(raw []byte) (one declared, err error) {
 	}
 	return one, nil
 }
-
-// name returns namespace and name.
-func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
 
 // list calls fn for each resource of a kind.
 func (r *reader) list(ctx context.Context, word, namespace string, fn func(*declared)) error {
@@ -125,7 +121,7 @@ func (r *reader) checks(ctx context.Context) error {
 		if interval == 0 {
 			interval = meanInterval(d.Spec.Cron, d.Spec.TimeZone, r.fleet.At)
 		}
-		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL}
+		r.fleet.Checks[model.CheckID(d.Status.ID)] = Kind{max(interval, model.Duration(time.Second)), d.Spec.TTL}
 	})
 }
 
@@ -147,14 +143,96 @@ func meanInterval(cron, zone string, from time.Time) model.Duration {
 	return model.Duration((last.Sub(first) / time.Duration(n)).Round(time.Second))
 }
 
-// nodes reads the nodes.
-func (r *reader) nodes(ctx context.Context) error {
-	f := r.fleet
+// declaredNodes reads the nodes.
+func (r *reader) declaredNodes(ctx context.Context) error {
 	err := r.list(ctx, "Node", r.o.Namespace, func(d *declared) {
-		interval, timeout := d.Spec.Keepalive.EffectiveTimes()
-		r.index[model.NodeID(d.Status.ID)] = int32(len(f.Nodes))
-		f.Nodes = append(f.Nodes, Node{Name: d.name(), Interval: interval, Timeout: timeout, TLS: true, Left: true})
+		n := &Node{TLS: true, Left: true, Held: Held{}}
+		n.Interval, n.Timeout = d.Spec.Keepalive.EffectiveTimes()
+		r.nodes[model.NodeID(d.Status.ID)] = n
+		r.fleet.Nodes = append(r.fleet.Nodes, n)
 	})
-	r.o.Say("read %d nodes and %d checks", len(f.Nodes), len(f.Checks))
+	r.o.Say("read %d nodes and %d checks", len(r.fleet.Nodes), len(r.fleet.Checks))
 	return err
+}
+
+// agents reads the sessions.
+func (r *reader) agents(ctx context.Context) error {
+	f := r.fleet
+	f.Never = len(f.Nodes)
+	return r.pages(ctx, func(after string) (string, error) {
+		page, err := r.api.Nodes.Agents(ctx, v1.AgentFilter{Namespace: r.o.Namespace, Limit: pageRows, After: after})
+		if err != nil {
+			return "", err
+		}
+		for i := range page.Items {
+			a := &page.Items[i]
+			n := r.nodes[a.ID]
+			if n == nil || !n.Left {
+				continue // younger than the list of nodes, or seen before
+			}
+			f.Never--
+			if !a.Connected && a.LastHeartbeat.Before(f.At.Add(-day)) {
+				f.Gone++
+				continue
+			}
+			n.Left, n.TLS = false, !a.Connected || a.Session == nil || !a.Session.CertificateExpires.IsZero()
+		}
+		return page.Next, nil
+	})
+}
+
+// events counts all states.
+func (r *reader) events(ctx context.Context) error {
+	type place struct {
+		node  model.NodeID
+		check model.CheckID
+	}
+	f, seen, printed, limit := r.fleet, map[place]bool{}, 0, 100
+	return r.pages(ctx, func(after string) (string, error) {
+		page, err := r.api.Events.List(ctx, v1.EventFilter{Namespace: r.o.Namespace, Limit: limit, After: after})
+		if err != nil {
+			return "", err
+		}
+		outputs := 0
+		for i := range page.Items {
+			e := &page.Items[i]
+			outputs += len(e.Output)
+			n, at := r.nodes[e.NodeID], place{e.NodeID, e.CheckID}
+			if n == nil || n.Left || e.CheckID < model.FirstCheck || seen[at] { // a state that gets worse during the reading is listed twice
+				continue
+			}
+			kind, known := f.Checks[e.CheckID]
+			if !known {
+				f.Unknown++
+				continue
+			}
+			seen[at] = true
+			f.States++
+			n.Held.add(kind, tallyOf(e))
+		}
+		if f.States >= printed+100_000 {
+			printed = f.States
+			r.o.Say("read %d event states", printed)
+		}
+		limit = min(pageRows, max(10, pageBytes/max(1, outputs/max(1, len(page.Items)))))
+		return page.Next, nil
+	})
+}
+
+// tallyOf counts one event, without its output.
+func tallyOf(e *v1.Event) *Tally {
+	turns := 0
+	for i := 1; i < len(e.History); i++ {
+		if e.History[i] != e.History[i-1] {
+			turns++
+		}
+	}
+	t := &Tally{States: 1, Bytes: len(e.Output)}
+	t.Status[e.Status&3] = 1
+	if len(e.History) >= 10 && 2*turns >= len(e.History) {
+		t.Flapping = 1
+	} else {
+		t.Changes, t.Results = uint64(e.StateChanges), e.Results
+	}
+	return t
 }

@@ -21,49 +21,30 @@ const DefaultClasses = 8
 // Scenario returns a scenario whose classes, at most this many, have the nodes of the fleet, and the results per second of
 // the fleet by the intervals of its checks.
 func (f *Fleet) Scenario(most int) (sc *scenario.Scenario, rate float64, err error) {
-	kinds := f.kinds()
-	classes := f.classes(kinds, max(1, most))
+	classes, nodes := f.classes(max(1, most)), 0
 	if len(classes) == 0 {
 		return nil, 0, model.Errorf(model.NotFound, "none of the %d nodes was heard of in the last day: there is nothing to describe", len(f.Nodes)).
 			WithHint("muster get nodes shows them")
 	}
-	nodes := 0
-	lines, of := make([][]*line, len(classes)), make([]map[kind]*line, len(f.Nodes)) // of: the lines of each node's class
-	for i, c := range classes {
-		lines[i] = linesOf(c, model.DefaultStatesPerNode)
-		byKind := map[kind]*line{}
-		for _, l := range lines[i] {
-			for _, k := range l.kinds {
-				byKind[k] = l
-			}
-		}
-		for _, n := range c.nodes {
-			of[n] = byKind
-		}
-		nodes += len(c.nodes)
-		rate += c.sum
-	}
-	for i := range f.States {
-		s := &f.States[i]
-		of[s.Node][kinds[s.Check]].add(s)
+	for _, c := range classes {
+		nodes, rate = nodes+len(c.nodes), rate+c.sum
 	}
 	sc = &scenario.Scenario{Scenario: scenario.Version, Title: fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", number.Count(nodes), number.Rate(rate)), Seed: 1,
 		Phases: []scenario.Phase{{Ramp: model.Duration(max(10, (len(f.Nodes)+199)/200)) * model.Duration(time.Second)},
 			{Steady: model.Duration(10 * time.Minute), Warmup: model.Duration(time.Minute)}, {Drain: model.Duration(30 * time.Second)}},
 		Objectives: map[string]scenario.Limit{"beyond-p99": "500ms"}}
 	for i, c := range classes {
-		sc.Agents = append(sc.Agents, f.class(c, lines[i], i+1))
+		sc.Agents = append(sc.Agents, c.class(i+1))
 	}
 	return sc, rate, nil
 }
 
-// class returns one class of the scenario file.
-func (f *Fleet) class(c *class, lines []*line, number int) scenario.Class {
+// class returns the class in the scenario file.
+func (c *class) class(number int) scenario.Class {
 	out := scenario.Class{Name: fmt.Sprintf("class-%d", number), Count: len(c.nodes)}
 	type times struct{ interval, timeout model.Duration }
 	withTLS, keepalives := 0, map[times]int{}
-	for _, i := range c.nodes {
-		n := &f.Nodes[i]
+	for _, n := range c.nodes {
 		keepalives[times{n.Interval, n.Timeout}]++
 		if n.TLS {
 			withTLS++
@@ -74,7 +55,7 @@ func (f *Fleet) class(c *class, lines []*line, number int) scenario.Class {
 		return cmp.Or(cmp.Compare(keepalives[b], keepalives[a]), cmp.Compare(a.interval, b.interval), cmp.Compare(a.timeout, b.timeout))
 	})[0]
 	out.Keepalive = &model.Keepalive{Interval: usual.interval, Timeout: usual.timeout}
-	for i, l := range lines {
+	for i, l := range linesOf(c, model.DefaultStatesPerNode) {
 		out.Checks = append(out.Checks, l.check(fmt.Sprintf("check-%d-%d", number, i+1)))
 	}
 	return out
@@ -108,7 +89,7 @@ func (f *Fleet) YAML(classes int) ([]byte, *scenario.Scenario, error) {
 func (f *Fleet) head(sc *scenario.Scenario, rate float64) []string {
 	return []string{
 		fmt.Sprintf("The shape of an installation with %s, %s and %s, read on %s from a server of version %s", number.Of(len(f.Nodes)-f.Never-f.Gone, "node"), number.Of(len(f.Checks), "check"),
-			number.Of(len(f.States), "event state"), f.At.Format("2 January 2006, 15:04 UTC"), f.Version),
+			number.Of(f.States, "event state"), f.At.Format("2 January 2006, 15:04 UTC"), f.Version),
 		"by muster load from-fleet. Names are numbers; outputs, labels, commands and groups are not in it.",
 		fmt.Sprintf("Results per second: %s in the file, %s in the installation.", number.Rate(sc.Rate()), number.Rate(rate)),
 		fmt.Sprintf("Left out: %s that never had an agent, %s without a sign of life for a day, %s of deleted checks.", number.Of(f.Never, "node"), number.Count(f.Gone), number.Of(f.Unknown, "event state")),

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // played returns the report of a small run.
@@ -27,15 +28,11 @@ func played() *report.Report {
 func TestFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "run")
 	f, err := Make(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	rep := played()
 	log := File{"server.log", "log", func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "hello\n"); return err }}
 	none := File{"empty", "nothing", func(context.Context, io.Writer) error { return nil }}
-	if err := f.Save(t.Context(), rep, log, none); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, f.Save(t.Context(), rep, log, none))
 	back, err := report.Read(filepath.Join(path, "run.json"))
 	if err != nil || len(back.Files) != 3 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
 		t.Fatalf("%v, files %v", err, back.Files)
@@ -54,9 +51,7 @@ func TestFolder(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	f, err := Make(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if kept := f.Discard("observed.jsonl"); kept {
 		t.Error("an empty folder is kept")
 	}
@@ -66,15 +61,11 @@ func TestDiscard(t *testing.T) {
 	if f, err = Make(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(path, "server.log"), []byte("x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(path, "server.log"), []byte("x\n"), 0o600))
 	if kept := f.Discard("observed.jsonl"); kept {
 		t.Error("the log of the server is no observation log")
 	}
-	if err := os.WriteFile(filepath.Join(path, "observed.jsonl"), []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(path, "observed.jsonl"), []byte("{}\n"), 0o600))
 	if kept := f.Discard("observed.jsonl"); !kept {
 		t.Error("the observation log is not kept")
 	}

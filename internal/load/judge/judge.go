@@ -1,9 +1,9 @@
 // Package judge decides about a run: it reads the observation log and the final state of the server, and returns findings and
 // figures. It is pure: a run can be judged again, and a test judges logs written by hand.
 //
-// Checks (verdict.go) judges a run, with a file for each question (phases.go and figures.go, ledger.go, alerts.go,
-// messages.go, intent.go, silence.go, roundrobin.go, stalls.go; signals.go for values, which are compared here, and directives,
-// which runs.go compares).
+// Checks (verdict.go) judges a run, with a file for each question (phases.go and figures.go, ledger.go, outages.go, alerts.go,
+// messages.go, intent.go, roundrobin.go, settling.go; signals.go for values, which are compared here, and directives, which
+// runs.go compares).
 //
 // Goroutines, locks: none. Start reading at Checks.
 package judge

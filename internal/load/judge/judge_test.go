@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // planned returns a small plan, and the ledgers and the state of a run in which all went well.
@@ -18,9 +19,7 @@ seed: 7
 agents: [{name: a, count: 4, values: [{name: item, count: 20, interval: 1s, triggerEvery: 2, scriptEvery: 4}]}]
 phases: [{steady: 10m}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	sc.Defaults()
 	p := plan.New(sc)
 	c, ticks := &p.Classes[0], uint64(600)

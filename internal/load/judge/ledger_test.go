@@ -47,9 +47,7 @@ func compare(t *testing.T, before, state *observe.EventState, loaders ...observe
 		old.Add(*before)
 	}
 	c, err := Compare(loaders, old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	c.State(observe.EventState{Node: 3, Check: 1, Results: 99}) // a keepalive, which no ledger has
 	if state != nil {
 		c.State(*state)

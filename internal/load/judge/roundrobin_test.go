@@ -6,6 +6,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // inTurn returns a minute of a check every 10 s, from second 2 on, with this many runs in each interval, and two
@@ -57,9 +58,7 @@ func TestIntervalsWithoutARun(t *testing.T) {
 			c.change(x, loaders[0].Agents)
 		}
 		got, err := RoundRobin(x, loaders)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if (got.Example != "") != (c.want.Missed > 0) || c.want.Missed > 0 && !strings.HasPrefix(got.Example, "ping about switch, at 1") {
 			t.Errorf("%s: example %q", name, got.Example)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // plannedRuns returns a small plan, and the ledgers and the state of a run in which all went well.
@@ -23,9 +24,7 @@ phases: [{steady: 90s}]
 intent: [{at: 1s, change: 1, kind: directive}]
 faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	sc.Defaults()
 	p := plan.NewDirectives(sc)
 	members := map[int]*observe.Ledger{}

@@ -9,15 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // signalLog returns the log of a run of three seconds, each with a tally, in which all was acknowledged.
 func signalLog(t *testing.T, text string, tally observe.Tally, members map[int]*observe.Ledger) []observe.Line {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\nseed: 7\nphases: [{steady: 3s}]\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	sc.Defaults()
 	start := &report.Report{Schema: report.Schema, Scenario: sc, Plan: report.Plan{MaxLag: 500}}
 	list := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: start, Seconds: 3, Startup: report.Startup{Seconds: 1.5, CPU: 2, RSS: 1e6}}},
@@ -37,13 +36,9 @@ func signalLog(t *testing.T, text string, tally observe.Tally, members map[int]*
 func judged(t *testing.T, list []observe.Line) *report.Report {
 	t.Helper()
 	c, err := observe.ReadChecks(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	rep, err := Checks(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return rep
 }
 

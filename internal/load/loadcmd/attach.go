@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -18,7 +16,7 @@ import (
 
 // attach uses the server of --server. --data names the folder of a server that muster load prepare has prepared; any other
 // server is prepared through its API.
-func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
+func (o *runner) attach(ctx context.Context, c *load.Config) (*subject.Subject, error) {
 	if _, _, err := net.SplitHostPort(c.Server); err != nil {
 		return nil, model.Errorf(model.Invalid, "--server %q: want HOST:PORT", c.Server).WithHint("--server muster.example.org:8443")
 	}
@@ -28,7 +26,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 	}
 	server := &subject.Subject{TLS: c.Server, Plain: o.plain, Admin: strings.TrimSuffix(c.AdminURL, "/")}
 	c.ServerPID = pid
-	if cmd.Flags().Changed("data") {
+	if o.cmd.Flags().Changed("data") {
 		if c.AdminURL == "" && !o.uncompared {
 			return nil, model.Errorf(model.Invalid, "--admin is missing: without it the ledger is not compared with the server's event states").
 				WithHint("--admin http://127.0.0.1:8444 (its listen-admin); --uncompared if the answers alone are to count")
@@ -42,12 +40,12 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 			return nil, err
 		}
 	} else {
-		if server.API, _, err = login(cmd, ""); err != nil {
+		if server.API, _, err = login(o.cmd, ""); err != nil {
 			return nil, otherServer(c.Server, "its API creates the machines, and there is no login to it", err)
 		}
-		say("preparing %s through its API, %s", c.Server, server.API.Server())
+		o.say("preparing %s through its API, %s", c.Server, server.API.Server())
 		c.Bare = load.Resident()
-		if c.Members, c.TLS, err = server.Join(ctx, c.Scenario, o.identities, say); err != nil {
+		if c.Members, c.TLS, err = server.Join(ctx, c.Scenario, o.identities, o.say); err != nil {
 			if model.ClassOf(err) == model.Unavailable && ctx.Err() == nil {
 				err = otherServer(c.Server, "the login is to "+server.API.Server(), err)
 			}

@@ -25,12 +25,18 @@ const maxRuns = 100
 
 // check is the release check: muster load check, and make bench.
 type check struct {
-	series
+	runner
 	found    []finding
-	commands map[string]string // of each scenario, by its name: they play the same as the check
 	baseline string
 	write    bool
 	runs     int
+}
+
+// checked is a scenario of the check.
+type checked struct {
+	*scenario.Scenario
+	command string           // plays the same as the check
+	base    []*report.Report // its baseline; none: it is made anew
 }
 
 // checkCommand makes the command muster load check.
@@ -83,25 +89,17 @@ func (c *check) check(args []string) error {
 	if err != nil {
 		return err
 	}
-	bases := map[string][]*report.Report{}
 	whole := time.Duration(0)
-	for _, sc := range list {
-		if !c.write {
-			if bases[sc.Name], err = gate.Read(c.baseline, sc); err != nil {
-				return err
-			}
-		}
-		whole += sc.Duration() * time.Duration(c.runs)
-	}
 	for _, sc := range list {
 		if err := clearRuns(c.out, sc.Name); err != nil {
 			return err
 		}
+		whole += sc.Duration() * time.Duration(c.runs)
 	}
 	for i, sc := range list {
 		c.say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
 		whole -= sc.Duration() * time.Duration(c.runs)
-		if err := c.one(sc, bases[sc.Name]); err != nil {
+		if err := c.one(sc); err != nil {
 			return c.verdict(err)
 		}
 	}
@@ -112,21 +110,22 @@ func (c *check) check(args []string) error {
 }
 
 // one plays and judges one scenario. An error ends the check.
-func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
-	if err := c.preflight(c.cmd, sc, c.say); err != nil {
+func (c *check) one(sc checked) error {
+	if err := c.preflight(sc.Scenario); err != nil {
 		return err
 	}
-	runs, err := c.several(sc, nil, c.runs)
-	if err != nil {
-		return err
-	}
-	table, found := judgeRuns(sc, base, runs)
-	if found.again() && len(runs) < attempts {
-		c.say("%s is played again: %s", sc.Name, strings.Join(found.sentences, "; "))
-		if runs, err = c.several(sc, runs, attempts); err != nil {
+	var runs []*report.Report
+	var table string
+	var found finding
+	for upTo := c.runs; ; upTo = attempts {
+		var err error
+		if runs, err = c.several(sc.Scenario, runs, upTo); err != nil {
 			return err
 		}
-		table, found = judgeRuns(sc, base, runs)
+		if table, found = judgeRuns(sc, runs); !found.again() || len(runs) >= attempts {
+			break
+		}
+		c.say("%s is played again: %s", sc.Name, strings.Join(found.sentences, "; "))
 	}
 	fmt.Fprint(c.cmd.OutOrStdout(), table)
 	for _, users := range gate.NotJudged(runs) {
@@ -144,10 +143,10 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 // finding is the reason for which runs of a scenario fail.
 type finding struct {
 	sentences []string
-	code      int  // exitLost, exitMissed; 0: nothing is wrong
-	grew      bool // a figure grew by more than is allowed, or was not compared
-	starved   bool // a pipeline was starved
-	scenario  string
+	code      int    // exitLost, exitMissed; 0: nothing is wrong
+	grew      bool   // a figure grew by more than is allowed, or was not compared
+	starved   bool   // a pipeline was starved
+	command   string // plays the scenario
 }
 
 // again reports whether more runs may show that nothing is wrong. They do not undo losses, failed requests or refused results.
@@ -155,8 +154,8 @@ func (f finding) again() bool { return f.code == exitMissed && (f.grew || f.star
 
 // judgeRuns compares runs of a scenario with its baseline. Losses come first. Figures of a run whose generator fell behind
 // mean nothing: such a run is only there for its losses.
-func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string, f finding) {
-	f.scenario = sc.Name
+func judgeRuns(sc checked, runs []*report.Report) (table string, f finding) {
+	f.command = sc.command
 	add := func(code int, sentences ...string) {
 		for _, text := range sentences {
 			f.code, f.sentences = max(f.code, code), append(f.sentences, sc.Name+": "+text)
@@ -173,10 +172,10 @@ func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string
 	starved := gate.Starved(runs)
 	f.starved = len(starved) > 0
 	add(exitMissed, starved...)
-	if len(base) == 0 {
+	if len(sc.base) == 0 {
 		return "", f
 	}
-	compared := compare.Within(compare.Set{Name: "baseline", Runs: base}, compare.Set{Name: "now", Runs: runs}, gate.Limits())
+	compared := compare.Within(compare.Set{Name: "baseline", Runs: sc.base}, compare.Set{Name: "now", Runs: runs}, gate.Limits())
 	for _, r := range compared.Regressed() {
 		f.grew = true
 		add(exitMissed, r.Sentence())
@@ -184,35 +183,42 @@ func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string
 	return compared.Text(), f
 }
 
-// scenarios returns the named scenarios, or all of the release check if none is named.
-func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) {
-	c.commands = map[string]string{}
+// scenarios returns the named scenarios with their baselines, or all of the release check if none is named.
+func (c *check) scenarios(args []string) (list []checked, err error) {
 	if len(args) == 0 {
 		args = gate.Names()
 	}
 	for _, name := range args {
-		var sc *scenario.Scenario
-		command := "muster load run " + name
+		sc := checked{command: "muster load run " + name}
 		if known, ok := gate.Find(name); ok {
-			command = fmt.Sprintf("%s --quick --scale %g", command, known.Scale)
-			sc, err = known.Load(scenario.ThisMachine())
+			sc.command = fmt.Sprintf("%s --quick --scale %g", sc.command, known.Scale)
+			sc.Scenario, err = known.Load(scenario.ThisMachine())
 		} else if _, missing := os.Stat(name); missing != nil {
-			return nil, model.Errorf(model.NotFound, "%s is no scenario of the release check, and no file", name).WithHint("they are %s", strings.Join(gate.Names(), ", "))
-		} else if sc, err = scenario.Load(name); err == nil {
+			return nil, model.Errorf(model.NotFound, "%s is no scenario of the release check, and no file", name).
+				WithHint("they are %s", strings.Join(gate.Names(), ", "))
+		} else if sc.Scenario, err = scenario.Load(name); err == nil {
 			err = sc.Runs()
 		}
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(list, func(other *scenario.Scenario) bool { return other.Name == sc.Name }) {
-			return nil, model.Errorf(model.Invalid, "%s is there twice, and would have one folder for its reports", sc.Name).WithHint("leave one out, or give its file another name")
+		if slices.ContainsFunc(list, func(other checked) bool { return other.Name == sc.Name }) {
+			return nil, model.Errorf(model.Invalid, "%s is there twice, and would have one folder for its reports", sc.Name).
+				WithHint("leave one out, or give its file another name")
 		}
 		sc.Objectives = nil // most are times
 		for i := range sc.Phases {
 			sc.Phases[i].Objectives = nil
 		}
-		c.commands[sc.Name] = command
 		list = append(list, sc)
+	}
+	for i := range list {
+		if c.write {
+			break
+		}
+		if list[i].base, err = gate.Read(c.baseline, list[i].Scenario); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
 }
@@ -264,7 +270,7 @@ func (c *check) verdict(because error) error {
 	case because == nil:
 		err := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  "))
 		if i := slices.IndexFunc(c.found, func(f finding) bool { return f.grew }); i >= 0 && c.found[0].code != exitLost {
-			err = err.WithHint("GODEBUG=memprofilerate=4096 %s leaves profiles; if the cost is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", c.commands[c.found[i].scenario])
+			err = err.WithHint("GODEBUG=memprofilerate=4096 %s leaves profiles; if the cost is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", c.found[i].command)
 		}
 		return &failed{err, c.found[0].code}
 	case c.found[0].code == exitLost:

@@ -10,29 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-// TestCheckRefusesAtOnce expects errors about impossible checks before a scenario is played.
-func TestCheckRefusesAtOnce(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "out")
-	for want, c := range map[string]struct {
-		args  []string
-		class model.Class
-	}{
-		"there is no baseline of muster-churn-quick in": {[]string{"muster-churn"}, model.NotFound},
-		"is no scenario of the release check":           {[]string{"muster-chrun"}, model.NotFound},
-		"--runs 0":                                      {[]string{"--runs", "0"}, model.Invalid},
-		"muster-churn-quick is there twice":             {[]string{"muster-churn", "muster-churn"}, model.Invalid},
-	} {
-		_, err := loadCommand(t, "", append([]string{"check", "--baseline", t.TempDir(), "--out", out}, c.args...)...)
-		if model.ClassOf(err) != c.class || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", c.args, err, want)
-		}
-	}
-	if _, err := os.Stat(out); err == nil {
-		t.Error("something was played")
-	}
-}
 
 // TestCheckRemovesWhatWasBefore expects that the folders of an earlier check of the scenario are removed first, and
 // others stay.
@@ -40,16 +19,12 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "brief.yaml"), filepath.Join(dir, "out")
 	text := "scenario: muster.load/v1\nagents: [{name: web, count: 1, checks: [{name: app, interval: 1s}]}]\nphases: [{steady: 1m}]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	left := map[string]bool{"brief-1": false, "brief-2": false, "brief-12": false, "invalid/brief-3": false,
 		"brief-quick-1": true, "other-2": true, "invalid/other-2": true}
 	for name := range left {
 		rep := &report.Report{Schema: report.Schema, Balance: &report.Balance{}}
-		if err := rep.Save(filepath.Join(out, name, "run.json")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, rep.Save(filepath.Join(out, name, "run.json")))
 	}
 	if err := os.Mkdir(filepath.Join(out, "brief-7"), 0o700); err != nil { // without a run it is somebody else's
 		t.Fatal(err)
@@ -96,7 +71,7 @@ func TestJudgeRuns(t *testing.T) {
 		"it lost, and grew":   {[]*report.Report{cost(4), cost(4), lost}, exitLost, []string{"x: 3 results missing", "x: allocs "}},
 		"it fell behind, too": {[]*report.Report{behind}, exitLost, []string{"x: 3 results missing"}},
 	} {
-		table, f := judgeRuns(&scenario.Scenario{Name: "x"}, []*report.Report{cost(2)}, c.runs)
+		table, f := judgeRuns(checked{Scenario: &scenario.Scenario{Name: "x"}, base: []*report.Report{cost(2)}}, c.runs)
 		if f.grew != strings.Contains(name, "grew") || f.again() != (name == "it grew" || name == "it starved") {
 			t.Errorf("%s: grew %v, to be played again %v", name, f.grew, f.again())
 		}
@@ -109,7 +84,7 @@ func TestJudgeRuns(t *testing.T) {
 // TestVerdictOfACheck expects that the error of an interrupted check includes earlier losses, and no other findings.
 func TestVerdictOfACheck(t *testing.T) {
 	busy := model.Errorf(model.Limited, "y: this machine is too busy for the check")
-	c := check{series: series{say: func(string, ...any) {}}, found: []finding{{sentences: []string{"x: allocs"}, code: exitMissed, grew: true, scenario: "x"}}, commands: map[string]string{"x": "muster load run x --quick --scale 0.25"}}
+	c := check{runner: runner{say: func(string, ...any) {}}, found: []finding{{sentences: []string{"x: allocs"}, code: exitMissed, grew: true, command: "muster load run x --quick --scale 0.25"}}}
 	if err := c.verdict(busy); err != error(busy) {
 		t.Errorf("%v", err)
 	}

@@ -90,7 +90,7 @@ func (o *compareOptions) compare(out io.Writer, sets []compare.Set) error {
 	if len(list) == 0 {
 		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table shows what each played")
 	}
-	if o.format.machine() {
+	if o.format.forPrograms() {
 		if err := o.format.print(out, map[string]any{"schema": compareSchema, "comparisons": list}); err != nil {
 			return err
 		}

@@ -4,15 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/page"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/sizing"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 const results = "../../../bench/results"
@@ -23,14 +25,10 @@ func runs(t *testing.T, name string, change func(i int, r *report.Report)) strin
 	dir := filepath.Join(t.TempDir(), name)
 	for i := range compare.Enough {
 		rep, err := report.Read(filepath.Join(results, "sensu-4000x40x5s.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		rep.Samples = nil
 		change(i, rep)
-		if err := rep.Save(filepath.Join(dir, fmt.Sprint(i), "run.json")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, rep.Save(filepath.Join(dir, fmt.Sprint(i), "run.json")))
 	}
 	return dir
 }
@@ -38,9 +36,7 @@ func runs(t *testing.T, name string, change func(i int, r *report.Report)) strin
 // TestCompareResultsWithThemselves compares bench/results with itself, and expects no difference.
 func TestCompareResultsWithThemselves(t *testing.T) {
 	text, err := loadCommand(t, "", "compare", results, results, "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	var got struct {
 		Schema      string
 		Comparisons []compare.Comparison
@@ -102,28 +98,77 @@ func TestCompareEndsWithItsVerdict(t *testing.T) {
 	}
 }
 
-// TestCompareSaysWhatItWants expects errors that name wrong arguments.
-func TestCompareSaysWhatItWants(t *testing.T) {
-	empty := t.TempDir()
-	broken := filepath.Join(t.TempDir(), "run.json")
-	if err := os.WriteFile(broken, []byte(`{"schema": "other/1"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rate := filepath.Join(results, "rate-16k.json")
-	for _, x := range []struct {
-		args  []string
-		class model.Class
-		says  string
+// TestWhateverIsWrongIsWrongEverywhere expects each kind of wrong result in the verdict, the comparison, the size, the
+// page and the table, also after the report was saved and read.
+func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
+	base := runs(t, "base", func(int, *report.Report) {})
+	var kinds []string
+	for name, c := range map[string]struct {
+		change func(*report.Report)
+		kind   string
 	}{
-		{[]string{rate}, model.Invalid, "needs two runs or more, the base first, and has 1"},
-		{[]string{rate, "missing"}, model.NotFound, "there is no missing"},
-		{[]string{rate, empty}, model.NotFound, "there is no run in " + empty},
-		{[]string{rate, broken}, model.Invalid, "is not a report of muster.load/1"},
-		{[]string{rate, rate, "--gate", "counts"}, model.Invalid, `--gate "counts": want count, relative, absolute`},
+		"missing":         {func(r *report.Report) { r.Balance.Missing = 1 }, report.WrongResults},
+		"imbalance":       {func(r *report.Report) { r.Balance.Imbalances = 1 }, report.WrongResults},
+		"taken":           {func(r *report.Report) { r.WrongSent, r.WrongTaken = 9, 1 }, report.WrongTaken},
+		"alert missing":   {func(r *report.Report) { r.Faults = []report.Struck{{Alerts: 9, Missing: 1}} }, report.WrongAlerts},
+		"alert too many":  {func(r *report.Report) { r.Faults = []report.Struck{{Alerts: 9, Extra: 1}} }, report.WrongAlerts},
+		"called silent":   {func(r *report.Report) { r.Silent = &report.Silent{Machines: 9, Extra: 1} }, report.WrongSilence},
+		"no message":      {func(r *report.Report) { r.Notifications = &report.Notifications{Due: 9, Missing: 1} }, report.WrongMessages},
+		"message":         {func(r *report.Report) { r.Notifications = &report.Notifications{Due: 9, Extra: 1} }, report.WrongMessages},
+		"no line":         {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 8, Missing: 1} }, report.WrongLines},
+		"line unread":     {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Unread: 1} }, report.WrongLines},
+		"line extra":      {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Extra: 1} }, report.WrongLines},
+		"line of another": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Other: 1} }, report.WrongLines},
+		"line disordered": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Disorder: 1} }, report.WrongLines},
+		"turn":            {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 8, Missed: 1} }, report.WrongTurns},
+		"value lost": {func(r *report.Report) {
+			r.Signals = &report.Signals{Unit: report.Value, Items: 9, Compared: "all", Findings: []report.Finding{{Kind: "values lost", Count: 1, Example: "node 1"}}}
+		}, report.WrongSignals},
+		"turn twice": {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 9, Twice: 1} }, report.WrongTurns},
 	} {
-		_, err := loadCommand(t, "", append([]string{"compare"}, x.args...)...)
-		if model.ClassOf(err) != x.class || !strings.Contains(err.Error(), x.says) {
-			t.Errorf("%q: %v", x.args, err)
-		}
+		kinds = append(kinds, c.kind)
+		t.Run(name, func(t *testing.T) {
+			rep, err := report.Read(filepath.Join(results, "sensu-4000x40x5s.json"))
+			testenv.NoError(t, err)
+			c.change(rep)
+			rep.Verdict = rep.Wrong().Sentences()
+			file := filepath.Join(t.TempDir(), "run.json")
+			testenv.NoError(t, rep.Save(file))
+			read, err := report.Read(file)
+			testenv.NoError(t, err)
+			for _, r := range []*report.Report{rep, read} {
+				if wrong := r.Wrong(); len(wrong) != 1 || wrong[0].Kind != c.kind || wrong.Of(c.kind) != 1 || r.OK() || !r.Lost() {
+					t.Errorf("%+v, OK %t, lost %t", wrong, r.OK(), r.Lost())
+				}
+				if err, _ := verdict(r).(*failed); err == nil || err.code != exitLost {
+					t.Errorf("verdict %v", err)
+				}
+				tries := []sizing.Try{{Factor: 1, Report: r}}
+				if text := sizing.Text(tries); !strings.Contains(text, strings.TrimSuffix(r.Wrong()[0].Says[0], ".")) || tries[0].Carried() {
+					t.Errorf("size: %s", text)
+				}
+			}
+			var html strings.Builder
+			if err := page.Write(&html, read); err != nil || !strings.Contains(html.String(), "<title>Failed: ") || !strings.Contains(html.String(), "1 of ") {
+				t.Errorf("%v, the page does not say it", err)
+			}
+			if text, err := report.Markdown([]string{file}); err != nil || !strings.Contains(text, " wrong | **missed** |") {
+				t.Errorf("%v\n%s", err, text)
+			}
+			other := runs(t, "other", func(i int, r *report.Report) {
+				if i == 1 {
+					c.change(r)
+				}
+			})
+			_, err = loadCommand(t, "", "compare", base, other)
+			var bad *failed
+			if !errors.As(err, &bad) || bad.code != exitLost {
+				t.Errorf("compare: %v", err)
+			}
+		})
+	}
+	slices.Sort(kinds)
+	if want := slices.Sorted(slices.Values(report.WrongKinds())); !slices.Equal(slices.Compact(kinds), want) {
+		t.Errorf("tried %v of %v", kinds, want)
 	}
 }

@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/document"
@@ -35,44 +37,34 @@ func noServer(cmd *cobra.Command, name string) error {
 }
 
 // format is the value of -o.
-type format struct {
-	name    string
-	allowed []string
-}
-
-func (f *format) String() string { return f.name }
-
-// Type returns the name of the type in usage lines.
-func (f *format) Type() string { return "format" }
-
-// Set accepts an allowed format.
-func (f *format) Set(s string) error {
-	if !slices.Contains(f.allowed, s) {
-		return fmt.Errorf("%q is none of %s", s, strings.Join(f.allowed, ", "))
-	}
-	f.name = s
-	return nil
-}
+type format string
 
 // formatFlag adds -o; the first format is the default.
 func formatFlag(c *cobra.Command, allowed ...string) *format {
-	f := &format{allowed[0], allowed}
-	c.Flags().VarP(f, "output", "o", strings.Join(allowed[:len(allowed)-1], ", ")+" or "+allowed[len(allowed)-1])
+	f := format(allowed[0])
+	list := strings.Join(allowed, ", ")
+	c.Flags().FuncP("output", "o", "`format`: one of "+list+" (default "+allowed[0]+")", func(text string) error {
+		if !slices.Contains(allowed, text) {
+			return fmt.Errorf("%q is none of %s", text, list)
+		}
+		f = format(text)
+		return nil
+	})
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
-	return f
+	return &f
 }
 
-// machine reports whether the format is for programs.
-func (f *format) machine() bool { return f.name == "json" || f.name == "yaml" }
+// forPrograms reports whether the format is for programs.
+func (f format) forPrograms() bool { return f == "json" || f == "yaml" }
 
 // print writes any value as JSON or YAML.
-func (f *format) print(w io.Writer, v any) error {
+func (f format) print(w io.Writer, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
 	data = append(data, '\n')
-	if f.name == "yaml" {
+	if f == "yaml" {
 		data, err = document.YAML(data)
 	}
 	if err == nil {
@@ -83,10 +75,9 @@ func (f *format) print(w io.Writer, v any) error {
 
 // login returns a client for the saved login and muster's common flags, and the namespace. server replaces the address
 // of the login, unless it is empty. The --server of muster load run is the listener of agents.
-func login(cmd *cobra.Command, server string) (*client.Client, string, error) {
+func login(cmd *cobra.Command, server string) (api *client.Client, namespace string, err error) {
 	path := flagValue(cmd, "context-file")
 	if path == "" {
-		var err error
 		if path, err = client.ContextPath(os.Getenv); err != nil {
 			return nil, "", err
 		}
@@ -95,23 +86,15 @@ func login(cmd *cobra.Command, server string) (*client.Client, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	known = known.WithEnv(os.Getenv)
-	if server != "" {
-		if known = known.ForServer(server); os.Getenv("MUSTER_TOKEN") != "" {
-			known.Token = os.Getenv("MUSTER_TOKEN")
-		}
+	if known = known.WithEnv(os.Getenv); server != "" {
+		known = known.ForServer(server)
+		known.Token = cmp.Or(os.Getenv("MUSTER_TOKEN"), known.Token)
 	}
 	if ca := flagValue(cmd, "ca"); ca != "" {
 		known.CA, known.CAFile = "", ca
 	}
-	namespace := model.DefaultNamespaceName
-	for _, name := range []string{known.Namespace, flagValue(cmd, "namespace")} {
-		if name != "" {
-			namespace = name
-		}
-	}
-	api, err := client.New(known)
-	return api, namespace, err
+	api, err = client.New(known)
+	return api, cmp.Or(flagValue(cmd, "namespace"), known.Namespace, model.DefaultNamespaceName), err
 }
 
 // flagValue returns the value of a flag, or an empty text if the command has no such flag.
@@ -120,4 +103,27 @@ func flagValue(cmd *cobra.Command, name string) string {
 		return f.Value.String()
 	}
 	return ""
+}
+
+// fits refuses flags that have no effect in the run of a scenario. The usage of a flag begins with the runs that it is for:
+// "with --server: its data folder".
+func (o *runner) fits(f *pflag.FlagSet, sc *scenario.Scenario) error {
+	isSensu, server := sc.AgainstSensu(), f.Changed("server")
+	holds := map[string]bool{
+		"with --server": server, "without --server": !server && !isSensu, "with --target sensu": isSensu, "against Muster": !isSensu,
+		"with --server of Muster": server && !isSensu, "with --server of Muster or --sensu-bridge": server && !isSensu || f.Changed("sensu-bridge"),
+		"with --loaders": o.loaders > 1,
+	}
+	return refuseFlags(f, holds)
+}
+
+// refuseFlags refuses flags whose condition does not hold.
+func refuseFlags(f *pflag.FlagSet, holds map[string]bool) (err error) {
+	f.Visit(func(flag *pflag.Flag) {
+		condition, _, _ := strings.Cut(flag.Usage, ": ")
+		if fits, known := holds[condition]; known && !fits && err == nil {
+			err = model.Errorf(model.Invalid, "--%s is for runs %s, and this is another", flag.Name, condition).WithHint("leave it out; --help names the flags that go together")
+		}
+	})
+	return err
 }

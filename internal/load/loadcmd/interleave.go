@@ -18,7 +18,7 @@ import (
 
 // interleave plays the runs of a comparison alternately: muster load compare --interleave.
 type interleave struct {
-	series
+	runner
 	on   bool
 	a, b string
 	runs int
@@ -81,14 +81,14 @@ func (i *interleave) playAll(nameOrFile string) ([]compare.Set, error) {
 	if sides[0].name == sides[1].name {
 		return nil, model.Errorf(model.Invalid, "both sides are called %s", sides[0].name).WithHint("%s", sideHint)
 	}
-	sc, err := i.scenario(i.cmd, nameOrFile)
+	sc, err := i.scenario(nameOrFile)
 	if err != nil {
 		return nil, err
 	}
-	if _, other := sc.System(); other {
+	if sc.AgainstSensu() {
 		return nil, model.Errorf(model.Unsupported, "%s is played against %s, and --interleave starts servers of its own", sc.Name, sc.Target).WithHint("play it with muster load run, then muster load compare the folders")
 	}
-	if err := i.preflight(i.cmd, sc, i.say); err != nil {
+	if err := i.preflight(sc); err != nil {
 		return nil, err
 	}
 	if i.out == "" {
@@ -100,7 +100,7 @@ func (i *interleave) playAll(nameOrFile string) ([]compare.Set, error) {
 	for leg := range 2 * i.runs {
 		n, run := (leg+leg/2)%2, leg/2+1
 		i.say("leg %d of %d: %s, run %d of %d; at most %s to go", leg+1, 2*i.runs, sides[n].name, run, i.runs, (sc.Duration() * time.Duration(2*i.runs-leg)).Round(time.Second))
-		i.binary, i.options.flags, i.unprofiled = sides[n].program, sides[n].flags, true
+		i.binary, i.runner.flags, i.unprofiled = sides[n].program, sides[n].flags, true
 		rep, err := i.play(sc, filepath.Join(sides[n].name, fmt.Sprint(run)))
 		if err != nil {
 			return sets, err

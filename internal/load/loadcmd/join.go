@@ -20,7 +20,7 @@ import (
 
 // joinCommand makes the command muster load join.
 func joinCommand() *cobra.Command {
-	o := &options{}
+	o := &runner{}
 	cmd := &cobra.Command{
 		Use:   "join TOKEN",
 		Short: "Play a part of a run that another loader leads",
@@ -34,49 +34,51 @@ run for all, without a report.
 Exit codes: 0 the part was played to the end, whatever the verdict; else why it was not.`,
 		Example: "  muster load join mlj1.…",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.follow(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer o.begin(cmd)()
+			return o.follow(args[0])
+		},
 	}
 	return cmd
 }
 
 // follow plays a part from top to bottom.
-func (o *options) follow(cmd *cobra.Command, text string) error {
+func (o *runner) follow(text string) error {
 	token, err := join.ParseToken(text)
 	if err != nil {
 		return err
 	}
-	say := sayTo(cmd.ErrOrStderr())
-	ctx, signals := catchSignals(cmd, say)
-	defer signals.release()
-	f, err := join.Dial(ctx, token)
+	f, err := join.Dial(o.ctx, token)
 	if err != nil {
 		return err
 	}
-	signals.forward(f.Stop)
-	err = o.part(cmd, f, say)
+	o.stops.forward(f.Stop)
+	err = o.part(f)
 	f.Close(err)
 	if err != nil {
-		return signals.explain(err)
+		return o.stops.explain(err)
 	}
-	if sentences, ok := f.Verdict(); !ok && f.Stopped() {
-		fmt.Fprintf(cmd.OutOrStdout(), "the run is over: %s; its report is where it was begun\n", strings.Join(sentences, "; "))
-	} else if !ok {
-		fmt.Fprintf(cmd.OutOrStdout(), "the run is over, and failed: %s\n", strings.Join(sentences, "; "))
-	} else {
-		fmt.Fprintln(cmd.OutOrStdout(), "the run is over, and all is well; its report is where it was begun")
+	const there = "; its report is where it was begun"
+	switch sentences, ok := f.Verdict(); {
+	case ok:
+		fmt.Fprintln(o.cmd.OutOrStdout(), "the run is over, and all is well"+there)
+	case f.Stopped():
+		fmt.Fprintln(o.cmd.OutOrStdout(), "the run is over: "+strings.Join(sentences, "; ")+there)
+	default:
+		fmt.Fprintln(o.cmd.OutOrStdout(), "the run is over, and failed: "+strings.Join(sentences, "; "))
 	}
 	return nil
 }
 
 // part plays the part that the lead sends.
-func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
-	say("joined; the run begins when all loaders have")
+func (o *runner) part(f *join.Follower) error {
+	o.say("joined; the run begins when all loaders have")
 	c, err := f.Plan()
 	if err != nil {
 		return err
 	}
-	say("%s: loader %d of %d", c.Scenario.FullTitle(), c.Part.Number+1, c.Part.Of)
-	view := progressOf(cmd.ErrOrStderr(), c.Scenario)
+	o.say("%s: loader %d of %d", c.Scenario.FullTitle(), c.Part.Number+1, c.Part.Of)
+	view := progressOf(o.cmd.ErrOrStderr(), c.Scenario)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	c.Progress = view.Show
 	_, err = load.Run(f.Context(), c)
@@ -87,16 +89,16 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 }
 
 // lead waits for the other loaders, or returns nil if this is the only one.
-func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lead, error) {
+func (o *runner) lead() (*join.Lead, error) {
 	if o.loaders < 2 {
 		return nil, nil
 	}
-	l, err := join.Listen(ctx, o.listenJoin, o.loaders, say)
+	l, err := join.Listen(o.ctx, o.listenJoin, o.loaders, o.say)
 	if err != nil {
 		return nil, err
 	}
 	l.OnStop(func(who string) { o.stops.signal(1, who) })
-	say("waiting for loaders: %d; begin each with\n  muster load join %s", o.loaders-1, l.Token())
+	o.say("waiting for loaders: %d; begin each with\n  muster load join %s", o.loaders-1, l.Token())
 	if err := l.Gather(); err != nil {
 		l.Close()
 		return nil, err
@@ -112,16 +114,14 @@ func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject
 	case lead == nil:
 		return load.Run(ctx, c)
 	}
-	rep, err := func() (*report.Report, error) {
-		ca, err := authorityOf(server, c)
-		if err != nil {
-			return nil, err
-		}
-		if c, err = lead.Send(c, ca); err != nil {
-			return nil, err
-		}
-		return load.Run(ctx, c)
-	}()
+	var rep *report.Report
+	ca, err := authorityOf(server, c)
+	if err == nil {
+		c, err = lead.Send(c, ca)
+	}
+	if err == nil {
+		rep, err = load.Run(ctx, c)
+	}
 	if err != nil {
 		return nil, lead.Fail(err)
 	}
@@ -144,14 +144,13 @@ func authorityOf(server *subject.Subject, c load.Config) ([]byte, error) {
 const maxLoaders = 64
 
 // joinable refuses scenarios that several loaders cannot play.
-func (o *options) joinable(sc *scenario.Scenario) error {
-	_, isSensu := sc.System()
+func (o *runner) joinable(sc *scenario.Scenario) error {
 	switch {
 	case o.loaders < 1 || o.loaders > maxLoaders:
 		return model.Errorf(model.Invalid, "--loaders %d: want 1 to %d", o.loaders, maxLoaders)
 	case o.loaders == 1:
 		return nil
-	case isSensu:
+	case sc.AgainstSensu():
 		return model.Errorf(model.Unsupported, "target %s is loaded by one process: --loaders is for runs against Muster", sc.Target).WithHint("leave --loaders out")
 	}
 	return play.Joinable(sc)

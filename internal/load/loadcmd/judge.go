@@ -32,11 +32,7 @@ those of muster load run.`,
 		Example: "  muster load judge muster-load/sensu-4000x40x5s-quick-20261122-185606",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lines, err := linesIn(args[0])
-			if err != nil {
-				return err
-			}
-			rep, err := judgeAgain(args[0], lines)
+			rep, err := judgeAgain(args[0])
 			if err != nil {
 				return err
 			}
@@ -46,9 +42,10 @@ those of muster load run.`,
 	}
 }
 
-// linesIn reads the observation log of a folder.
-func linesIn(dir string) ([]observe.Line, error) {
-	file, err := os.Open(filepath.Join(dir, observationLog))
+// judgeAgain judges the observation log in the folder of a run.
+func judgeAgain(dir string) (*report.Report, error) {
+	path := filepath.Join(dir, observationLog)
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, model.Errorf(model.NotFound, "there is no %s in %s", observationLog, dir).WithHint("give a folder that muster load run wrote")
 	}
@@ -56,24 +53,20 @@ func linesIn(dir string) ([]observe.Line, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return observe.Read(file)
-}
-
-// judgeAgain judges the log of a run.
-func judgeAgain(dir string, lines []observe.Line) (*report.Report, error) {
+	lines, err := observe.Read(file)
+	if err != nil {
+		return nil, err
+	}
 	checks, err := observe.ReadChecks(lines)
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "%s: %w", filepath.Join(dir, observationLog), err).WithHint("play it again with this version")
+		return nil, model.Errorf(model.Invalid, "%s: %w", path, err).WithHint("play it again with this version")
 	}
 	rep, err := judge.Checks(checks)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "%s: %w", dir, err)
 	}
 	if rep.Title == "" && rep.Scenario != nil {
-		rep.Title = rep.Scenario.FullTitle()
-		if rep.Stopped != nil {
-			rep.Title += ", " + rep.Stopped.String()
-		}
+		entitle(rep, rep.Scenario.FullTitle())
 	}
 	return rep, nil
 }

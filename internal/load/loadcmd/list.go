@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/number"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -30,6 +30,16 @@ type listed struct {
 	States     int      `json:"states,omitempty"`
 	Seconds    float64  `json:"seconds"` // at most
 	Forms      []string `json:"forms"`   // other names: the same, shorter or longer
+
+	signals, takes string // for people
+}
+
+// today says whether this version plays the scenario.
+func (l *listed) today() string {
+	if l.Runs {
+		return "runs"
+	}
+	return "waits for " + strings.Join(l.Waits, ", ")
 }
 
 // listCommand makes the command muster load list.
@@ -51,10 +61,16 @@ later versions; muster load show NAME says how much memory and how many open fil
 		if err != nil {
 			return err
 		}
-		if format.machine() {
+		if format.forPrograms() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		return writeList(cmd.OutOrStdout(), list)
+		rows := [][]string{{"NAME", "AGENTS", "PER SECOND", "TAKES", "TODAY", "TITLE"}}
+		for i := range list {
+			l := &list[i]
+			rows = append(rows, []string{l.Name, number.Count(l.Agents), l.signals, l.takes, l.today(), l.Title})
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), report.AlignedTable(rows))
+		return err
 	}
 	return cmd
 }
@@ -73,33 +89,9 @@ func shippedList(quick bool) ([]listed, error) {
 		}
 		list = append(list, listed{Name: s.Name, Title: s.FullTitle(), Answers: s.Answers, Runs: s.Runs() == nil, Waits: s.Missing(),
 			Agents: s.Nodes(""), Results: s.Rate(), Values: s.ValueRate(), Components: s.ComponentRate(), States: s.States(),
-			Seconds: s.Duration().Seconds(), Forms: forms})
+			Seconds: s.Duration().Seconds(), Forms: forms, signals: s.Signals(), takes: model.Duration(s.Duration().Round(time.Second)).String()})
 	}
 	return list, nil
-}
-
-// writeList writes a line for each scenario.
-func writeList(out io.Writer, list []listed) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tTITLE\n")
-	for i := range list {
-		l := &list[i]
-		today, rate := "runs", "keepalives"
-		if !l.Runs {
-			today = "waits for " + strings.Join(l.Waits, ", ")
-		}
-		switch {
-		case l.Results > 0:
-			rate = number.Count(l.Results) + " results"
-		case l.Values > 0:
-			rate = number.Count(l.Values) + " values"
-		case l.Components > 0:
-			rate = number.Count(l.Components) + " components"
-		}
-		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), rate, takes, today, l.Title)
-	}
-	return w.Flush()
 }
 
 // showCommand makes the command muster load show.
@@ -121,11 +113,11 @@ comment.`,
 	cmd.Flags().BoolVar(&quick, "quick", false, "as many agents as this machine carries easily, measured for a minute")
 	cmd.Flags().Float64Var(&scale, "scale", 1, "so many times its agents: 0.1, 2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := loadAs(args[0], scale, quick)
+		s, err := scenario.LoadAs(args[0], scale, quick)
 		if err != nil {
 			return err
 		}
-		if format.name == "yaml" {
+		if *format == "yaml" {
 			for line := range strings.Lines(s.Describe()) {
 				fmt.Fprintf(cmd.OutOrStdout(), "# %s", line)
 			}
@@ -203,7 +195,7 @@ a drain. Edit it, play it with muster load run FILE. docs/load-reference.md name
 			var text bytes.Buffer
 			sc := u.Scenario()
 			sc.Name = "" // that of the file
-			if err := (&format{name: "yaml"}).print(&text, sc); err != nil {
+			if err := format("yaml").print(&text, sc); err != nil {
 				return err
 			}
 			if _, err := scenario.Parse("new.yaml", text.Bytes()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestCommandsOfTheManual expects that each command on the pages of load tests exists, with its flags and scenarios.
@@ -19,9 +20,7 @@ func TestCommandsOfTheManual(t *testing.T) {
 	found := 0
 	for _, page := range []string{"docs/load.md", "docs/load-reference.md", "docs/sizing.md", "bench/README.md", "bench/results/README.md"} {
 		text, err := os.ReadFile(filepath.Join("../../..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, line := range command.FindAllStringSubmatch(string(text), -1) {
 			words := strings.Fields(regexp.MustCompile(`'[^']*'`).ReplaceAllString(line[1], "a:b"))
 			root := &cobra.Command{Use: "muster"}
@@ -68,24 +67,18 @@ func TestKeptResultsCanBeMeasuredAgain(t *testing.T) {
 // TestStagesHaveBenchmarks expects that each benchmark of a stage exists.
 func TestStagesHaveBenchmarks(t *testing.T) {
 	text, err := os.ReadFile("../../../bench/stages.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	stages := regexp.MustCompile(`(?m)^(?:BENCHTIME=\w+ )?bench (\S+) '([^']+)'`).FindAllStringSubmatch(string(text), -1)
 	if len(stages) < 10 {
 		t.Fatalf("%d stages", len(stages))
 	}
 	for _, stage := range stages {
 		files, err := filepath.Glob(filepath.Join("../../..", stage[1], "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		var tests []byte
 		for _, file := range files {
 			source, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			tests = append(tests, source...)
 		}
 		for pattern := range strings.SplitSeq(stage[2], "|") {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -31,57 +30,47 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// play runs a scenario from top to bottom.
-func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
-	say := sayTo(cmd.ErrOrStderr())
-	ctx, signals := catchSignals(cmd, say)
-	defer signals.release()
-	o.stops = signals
-	sc, err := o.scenario(cmd, nameOrFile)
+// run plays a scenario from top to bottom.
+func (o *runner) run(nameOrFile string) error {
+	sc, err := o.scenario(nameOrFile)
+	if err == nil {
+		err = o.fits(o.cmd.Flags(), sc)
+	}
+	if err == nil {
+		err = o.joinable(sc)
+	}
+	if err == nil && !sc.AgainstSensu() {
+		err = o.preflight(sc)
+	}
 	if err != nil {
 		return err
 	}
-	if err := o.fits(cmd.Flags(), sc); err != nil {
-		return err
-	}
-	if err := o.joinable(sc); err != nil {
-		return err
-	}
-	if _, isSensu := sc.System(); !isSensu {
-		if err := o.preflight(cmd, sc, say); err != nil {
-			return err
-		}
-	}
-	path := o.out
-	if path == "" {
-		path = folder.Name(sc.Name, time.Now())
-	}
-	kept, err := folder.Make(path)
+	kept, err := folder.Make(cmp.Or(o.out, folder.Name(sc.Name, time.Now())))
 	if err != nil {
 		return err
 	}
-	rep, err := o.against(ctx, cmd, sc, kept, say)
+	rep, err := o.against(sc, kept)
 	if rep == nil {
 		if kept.Discard(observationLog) {
-			say("there is no report; the seconds until then are in %s: muster load judge %s", kept.Path, kept.Path)
+			o.say("there is no report; the seconds until then are in %s: muster load judge %s", kept.Path, kept.Path)
 		}
-		return signals.explain(err)
+		return o.stops.explain(err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
+	fmt.Fprintf(o.cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
 		return unsaved(rep, err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", kept.Path)
+	fmt.Fprintf(o.cmd.OutOrStdout(), "report: %s\n", kept.Path)
 	return verdict(rep)
 }
 
 // scenario reads a scenario, with --scale, --quick, --target and --seed.
-func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Scenario, error) {
+func (o *runner) scenario(nameOrFile string) (*scenario.Scenario, error) {
 	scale := 1.0
-	if cmd.Flags().Changed("scale") {
+	if o.cmd.Flags().Changed("scale") {
 		scale = o.scale
 	}
-	sc, err := loadAs(nameOrFile, scale, o.quick)
+	sc, err := scenario.LoadAs(nameOrFile, scale, o.quick)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +78,7 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(scenario.Targets(), ", "))
 	}
 	sc.Target = cmp.Or(o.target, sc.Target)
-	if _, isSensu := sc.System(); isSensu {
+	if sc.AgainstSensu() {
 		err = o.sensu.Runs(sc)
 	} else {
 		err = sc.Runs()
@@ -97,39 +86,32 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	if err != nil {
 		return nil, err
 	}
-	if cmd.Flags().Changed("seed") {
+	if o.cmd.Flags().Changed("seed") {
 		sc.Seed = o.seed
 	}
 	return sc, nil
 }
 
-// loadAs is scenario.LoadAs with the value of --scale.
-func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, error) {
-	if !(scale > 0 && scale <= 1000) {
-		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
-	}
-	return scenario.LoadAs(nameOrFile, scale, quick)
-}
-
 // preflight checks the machine before anything starts.
-func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
+func (o *runner) preflight(sc *scenario.Scenario) error {
 	c := o.config
 	c.Part.Of = o.loaders
 	c.API = &client.Client{} // of the run
 	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("a run connects, not its preflight") }
-	if !cmd.Flags().Changed("server") {
+	if !o.cmd.Flags().Changed("server") {
 		c.Server, c.Data, c.Control = "127.0.0.1:1", os.TempDir(), &subject.Subject{}
 	}
 	warnings, err := load.Preflight(c)
 	for _, w := range warnings {
-		say("warning: %s", w)
+		o.say("warning: %s", w)
 	}
 	return err
 }
 
 // against starts or finds the system under test, plays the scenario, and saves its report.
-func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
-	lead, err := o.lead(ctx, say)
+func (o *runner) against(sc *scenario.Scenario, kept *folder.Folder) (*report.Report, error) {
+	ctx := o.ctx
+	lead, err := o.lead()
 	if err != nil {
 		return nil, err
 	}
@@ -140,16 +122,16 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	c := o.config
 	c.Part.Of = o.loaders
 	c.Scenario, c.Observed = sc, filepath.Join(kept.Path, observationLog)
-	view := progressOf(cmd.ErrOrStderr(), sc)
+	view := progressOf(o.cmd.ErrOrStderr(), sc)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	defer o.stops.attach(&c, view)()
 	var server *subject.Subject
 	var found *play.Found // nil: Muster
-	if _, isSensu := sc.System(); isSensu {
+	if sc.AgainstSensu() {
 		view.Done = "left"
-		found, server, err = o.backend(cmd, &c, say)
+		found, server, err = o.backend(&c)
 	} else {
-		server, err = o.server(ctx, cmd, &c, say)
+		server, err = o.server(ctx, &c)
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +147,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	rep, err := runAll(ctx, lead, c, server, found)
 	if err := profiler.Close(rep); err != nil {
-		say("warning: %v", err)
+		o.say("warning: %v", err)
 	}
 	if err != nil {
 		return nil, fallen(server, kept, err)
@@ -175,18 +157,21 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		title += ", " + found.System + rep.Targeted.Version
 		environment.Packages = map[string]string{found.Program: rep.Targeted.Version}
 	}
-	o.entitle(rep, sc, title)
+	entitle(rep, cmp.Or(o.title, title))
+	if label := sc.Label(); label != "" {
+		rep.Label = append(rep.Label, label)
+	}
 	rep.Environment = environment
 	rep.AddFile(observationLog, observationLogTitle)
 	return rep, save(ctx, server, kept, rep)
 }
 
 // server starts a server, or attaches to the one that runs.
-func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (server *subject.Subject, err error) {
-	if cmd.Flags().Changed("server") {
-		server, err = o.attach(ctx, cmd, c, say)
+func (o *runner) server(ctx context.Context, c *load.Config) (server *subject.Subject, err error) {
+	if o.cmd.Flags().Changed("server") {
+		server, err = o.attach(ctx, c)
 	} else {
-		server, err = o.start(ctx, c, say)
+		server, err = o.start(ctx, c)
 	}
 	if err != nil {
 		return nil, err
@@ -202,10 +187,10 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 }
 
 // start starts a server of the run's own.
-func (o *options) start(ctx context.Context, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
+func (o *runner) start(ctx context.Context, c *load.Config) (*subject.Subject, error) {
 	sc := c.Scenario
-	say("%s: %s", sc.FullTitle(), sc.Brief())
-	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Cores: sc.Server.Cores, Say: say,
+	o.say("%s: %s", sc.FullTitle(), sc.Brief())
+	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Cores: sc.Server.Cores, Say: o.say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }}
 	server, err := subject.Start(ctx, start)
 	if err != nil {
@@ -264,14 +249,10 @@ func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep
 		Write: func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, log.String()); return err }})
 }
 
-// entitle sets the title of a report, and the label of the scenario's figures.
-func (o *options) entitle(rep *report.Report, sc *scenario.Scenario, title string) {
-	rep.Title = cmp.Or(o.title, title)
-	if rep.Stopped != nil {
+// entitle sets the title of a report.
+func entitle(rep *report.Report, title string) {
+	if rep.Title = title; rep.Stopped != nil {
 		rep.Title += ", " + rep.Stopped.String()
-	}
-	if label := sc.Label(); label != "" {
-		rep.Label = append(rep.Label, label)
 	}
 }
 

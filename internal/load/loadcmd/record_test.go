@@ -2,8 +2,6 @@ package loadcmd
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,17 +50,5 @@ func TestRecordTimes(t *testing.T) {
 		} else if err != nil || !o.Since.Equal(c.since) || !o.Until.Equal(c.until) {
 			t.Errorf("%s: %v, from %s to %s", c.name, err, o.Since, o.Until)
 		}
-	}
-	file := filepath.Join(t.TempDir(), "mine.stream")
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for class, args := range map[model.Class][]string{model.Guarded: {"-o", file}, model.Invalid: {"-o", filepath.Join(t.TempDir(), "no", "folder")}} {
-		if _, err := loadCommand(t, "", append([]string{"record", "--data", t.TempDir()}, args...)...); model.ClassOf(err) != class {
-			t.Errorf("%q: %v", args, err)
-		}
-	}
-	if _, err := loadCommand(t, "", "record", "--data", t.TempDir()); model.ClassOf(err) != model.Invalid {
-		t.Errorf("record without a file: %v", err)
 	}
 }

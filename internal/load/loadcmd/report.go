@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,11 +30,11 @@ else and asks no other host for anything.`,
 			"  muster load report FOLDER -o - >report.html",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run, beside, err := findRun(args[0])
-			if err != nil {
-				return err
-			}
+			run, beside := findRun(args[0])
 			rep, err := report.Read(run)
+			if errors.Is(err, fs.ErrNotExist) {
+				return model.Errorf(model.NotFound, "there is no %s", run).WithHint("give a run.json, or the folder that muster load run wrote")
+			}
 			if err != nil {
 				return err
 			}
@@ -45,14 +46,11 @@ else and asks no other host for anything.`,
 				_, err := cmd.OutOrStdout().Write(text.Bytes())
 				return err
 			}
-			if out == "" {
-				out = beside
-			}
+			out = cmp.Or(out, beside)
 			if err := os.WriteFile(out, text.Bytes(), 0o644); err != nil {
 				return fmt.Errorf("write the report: %w", err)
 			}
-			fmt.Fprint(cmd.OutOrStdout(), rep.Text())
-			fmt.Fprintln(cmd.OutOrStdout(), "page:", out)
+			fmt.Fprintf(cmd.OutOrStdout(), "%spage: %s\n", rep.Text(), out)
 			return nil
 		},
 	}
@@ -62,23 +60,14 @@ else and asks no other host for anything.`,
 }
 
 // findRun returns the run.json of a path, and the name of the page beside it.
-func findRun(path string) (run, beside string, err error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", "", model.Errorf(model.NotFound, "there is no %s", path).WithHint("give a run.json, or the folder that muster load run wrote")
-	case err != nil:
-		return "", "", fmt.Errorf("read report: %w", err)
-	case info.IsDir():
-		run = filepath.Join(path, "run.json")
-		if _, err := os.Stat(run); err != nil {
-			return "", "", model.Errorf(model.NotFound, "there is no run.json in %s", path).WithHint("give a run.json, or the folder that muster load run wrote")
-		}
-		return run, filepath.Join(path, "report.html"), nil
-	case filepath.Base(path) == "run.json":
-		return path, filepath.Join(filepath.Dir(path), "report.html"), nil
+func findRun(path string) (run, beside string) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "run.json")
 	}
-	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html", nil
+	if filepath.Base(path) == "run.json" {
+		return path, filepath.Join(filepath.Dir(path), "report.html")
+	}
+	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html"
 }
 
 // tableCommand makes the command muster load table.

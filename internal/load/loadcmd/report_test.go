@@ -1,15 +1,15 @@
 package loadcmd
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestReportIsWrittenBesideItsRun writes the page of a run, and expects it next to run.json.
@@ -17,9 +17,7 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 	dir := t.TempDir()
 	rep := &report.Report{Schema: report.Schema, Title: "of a test", Valid: true, Balance: &report.Balance{Sent: 1, Acknowledged: 1}}
 	for _, name := range []string{"run.json", "rate.json"} {
-		if err := rep.Save(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, rep.Save(filepath.Join(dir, name)))
 	}
 	for _, c := range []struct {
 		args []string
@@ -31,7 +29,7 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 		{[]string{dir, "-o", filepath.Join(dir, "x.html")}, "x.html"},
 		{[]string{dir, "-o", "-"}, ""},
 	} {
-		out, err := runReport(c.args...)
+		out, err := loadCommand(t, "", append([]string{"report"}, c.args...)...)
 		if err != nil {
 			t.Fatalf("%v: %v", c.args, err)
 		}
@@ -41,9 +39,7 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 				t.Errorf("%v: said %q, want the summary and %s", c.args, out, path)
 			}
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			out = string(text)
 			os.Remove(path)
 		}
@@ -53,36 +49,52 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 	}
 }
 
-// TestReportOfNothing expects errors for folders without a run.
-func TestReportOfNothing(t *testing.T) {
-	dir := t.TempDir()
-	other := filepath.Join(dir, "other.json")
-	if err := os.WriteFile(other, []byte(`{"schema":"something/1"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		path  string
-		class model.Class
-		says  string
+// TestVerdictCodes expects the exit code of losses before those of slowness and of an invalid run.
+func TestVerdictCodes(t *testing.T) {
+	slow := []report.Goal{{Name: "p99"}}
+	for name, c := range map[string]struct {
+		rep  report.Report
+		code int // 0: no error
 	}{
-		{dir, model.NotFound, "no run.json"},
-		{filepath.Join(dir, "nothing.json"), model.NotFound, "there is no"},
-		{other, model.Invalid, "not a report"},
+		"well":             {report.Report{Valid: true, Balance: &report.Balance{}}, 0},
+		"slow":             {report.Report{Valid: true, Balance: &report.Balance{}, Goals: slow}, exitMissed},
+		"behind and slow":  {report.Report{Balance: &report.Balance{}, Goals: slow}, 7},
+		"lost":             {report.Report{Balance: &report.Balance{Missing: 1}, Goals: slow}, exitLost},
+		"an alert is late": {report.Report{Valid: true, Balance: &report.Balance{}, Course: report.Course{Faults: []report.Struck{{Missing: 1}}}}, exitLost},
 	} {
-		_, err := runReport(c.path)
-		var told *model.Error
-		if !errors.As(err, &told) || told.Class != c.class || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.path, err)
+		err, _ := verdict(&c.rep).(*failed)
+		if (err == nil) != (c.code == 0) || err != nil && err.ExitCode() != c.code {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// runReport runs muster load report.
-func runReport(args ...string) (string, error) {
-	cmd := reportCommand()
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetArgs(args)
-	err := cmd.Execute()
-	return out.String(), err
+// TestLostIsToldWithoutAReport expects losses in the error even if the report cannot be saved.
+func TestLostIsToldWithoutAReport(t *testing.T) {
+	full := model.Errorf(model.Limited, "keep the report: no space left on device")
+	for missing, code := range map[uint64]int{0: 7, 3: exitLost} {
+		rep := &report.Report{Valid: true, Balance: &report.Balance{Missing: missing}, Verdict: []string{"3 results missing"}}
+		_, leg := seriesIn(t, t.TempDir(), nil).playInto("a/1", func(*folder.Folder) (*report.Report, error) { return rep, full })
+		for where, err := range map[string]error{"run": unsaved(rep, full), "leg": leg, "check": (&check{}).verdict(leg)} {
+			got := model.ClassOf(err).Exit()
+			if judged, ok := err.(*failed); ok {
+				got = judged.code
+			}
+			if got != code || !strings.Contains(err.Error(), "no space left") || missing > 0 && !strings.Contains(err.Error(), "3 results missing") {
+				t.Errorf("%s, %d missing: code %d, %v", where, missing, got, err)
+			}
+		}
+	}
+	if err := unsaved(nil, full); err != error(full) {
+		t.Error(err)
+	}
+}
+
+// TestRunNamesItsCodes expects the exit codes in the help of run.
+func TestRunNamesItsCodes(t *testing.T) {
+	for _, says := range []string{"0 all is well", "7 this machine", "12 the scenario waits", "20 an objective", "21 something was"} {
+		if long := strings.Join(strings.Fields(runCommand().Long), " "); !strings.Contains(long, says) {
+			t.Errorf("no %q in\n%s", says, long)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -17,8 +18,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// options are the flags of run.
-type options struct {
+// runner plays runs, one after the other, into folders of their own, by the flags of run.
+type runner struct {
+	cmd   *cobra.Command
+	ctx   context.Context // ends the command at once
+	say   func(format string, args ...any)
+	stops *stops
+
 	config load.Config
 	goals  []string
 
@@ -35,15 +41,14 @@ type options struct {
 	identities string
 	uncompared bool
 	out, title string
-	unprofiled bool   // no profiles: they cost the server allocations, which are counted
-	stops      *stops // nil: a run cannot be stopped
+	unprofiled bool // no profiles: they cost the server allocations, which are counted
 	loaders    int
 	listenJoin string
 }
 
 // runCommand makes the command muster load run.
 func runCommand() *cobra.Command {
-	o := &options{}
+	o := &runner{}
 	cmd := &cobra.Command{
 		Use:   "run [NAME|FILE]",
 		Short: "Play a scenario, and say whether it went well",
@@ -83,7 +88,8 @@ A second one, or one before anything was sent, ends at once, without a report (1
 				return model.Errorf(model.Invalid, "a scenario is missing").
 					WithHint("muster load list shows those that are shipped: muster load run sensu-4000x40x5s --quick; muster load new --agents 2000 >mine.yaml writes one")
 			}
-			return o.play(cmd, args[0])
+			defer o.begin(cmd)()
+			return o.run(args[0])
 		},
 	}
 	o.flagsOf(cmd.Flags())
@@ -91,7 +97,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 }
 
 // flagsOf adds the flags of muster load run.
-func (o *options) flagsOf(f *pflag.FlagSet) {
+func (o *runner) flagsOf(f *pflag.FlagSet) {
 	f.BoolVar(&o.quick, "quick", false, "as many agents as this machine carries easily, each as before, for a minute")
 	f.Float64Var(&o.scale, "scale", 0, "so many times the agents, such as 0.1; every title says so")
 	o.serverFlags(f)
@@ -118,7 +124,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 }
 
 // serverFlags adds the flags of every command that starts servers.
-func (o *options) serverFlags(f *pflag.FlagSet) {
+func (o *runner) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.DurationVar(&o.config.MaxLag, "max-lag", 0, "generator lag (p99) that makes a run invalid; default: 50ms, of values or directives alone 500ms")
@@ -133,7 +139,7 @@ func writeGoals(out io.Writer) error {
 		if f.Least {
 			limit = "at least"
 		}
-		if slices.Contains(scenario.PhaseFigures(), f.Name) {
+		if f.Phase {
 			phase = "yes"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Name, limit, f.Unit, f.Kind, phase, f.What)

@@ -3,8 +3,6 @@ package loadcmd
 import (
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/play"
@@ -12,13 +10,13 @@ import (
 )
 
 // backend finds the running Sensu backend, or bridge of Muster, at the addresses of --server.
-func (o *options) backend(cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*play.Found, *subject.Subject, error) {
+func (o *runner) backend(c *load.Config) (*play.Found, *subject.Subject, error) {
 	server := ""
-	if cmd.Flags().Changed("server") {
+	if o.cmd.Flags().Changed("server") {
 		server = c.Server
 	}
 	found, err := o.sensu.Find(c.Scenario, server, func() (*client.Client, error) {
-		api, _, err := login(cmd, "")
+		api, _, err := login(o.cmd, "")
 		return api, err
 	})
 	if err == nil {
@@ -31,6 +29,6 @@ func (o *options) backend(cmd *cobra.Command, c *load.Config, say func(string, .
 		return nil, nil, err
 	}
 	c.AdminURL, c.Server = strings.TrimSuffix(c.AdminURL, "/"), strings.Join(found.Hosts, ",")
-	say("%s: %s, against %s", c.Scenario.FullTitle(), c.Scenario.Brief(), server)
+	o.say("%s: %s, against %s", c.Scenario.FullTitle(), c.Scenario.Brief(), server)
 	return found, &subject.Subject{Admin: c.AdminURL}, nil
 }

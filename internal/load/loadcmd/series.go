@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,19 +14,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// series plays several runs, each on a server of its own, into folders of one folder: for compare, check and size.
-type series struct {
-	options
-	cmd *cobra.Command
-	ctx context.Context
-	say func(format string, args ...any)
-}
-
 // begin catches signals for the command. The caller calls release.
-func (s *series) begin(cmd *cobra.Command) (release func()) {
-	s.cmd, s.say = cmd, sayTo(cmd.ErrOrStderr())
-	s.ctx, s.stops = catchSignals(cmd, s.say)
-	return s.stops.release
+func (o *runner) begin(cmd *cobra.Command) (release func()) {
+	o.cmd, o.say = cmd, sayTo(cmd.ErrOrStderr())
+	o.ctx, o.stops = catchSignals(cmd, o.say)
+	return o.stops.release
 }
 
 // invalidRuns is the folder of repeated runs, in the folder of all runs.
@@ -35,18 +26,15 @@ const invalidRuns = "invalid"
 
 // play plays a scenario into the folder name. A run whose generator fell behind measures nothing: it moves to the folder
 // invalid and is repeated once, unless it lost something. A stopped run ends the series.
-func (s *series) play(sc *scenario.Scenario, name string) (*report.Report, error) {
-	return s.playInto(name, func(kept *folder.Folder) (*report.Report, error) {
-		run := s.options
-		return run.against(s.ctx, s.cmd, sc, kept, s.say)
-	})
+func (o *runner) play(sc *scenario.Scenario, name string) (*report.Report, error) {
+	return o.playInto(name, func(kept *folder.Folder) (*report.Report, error) { return o.against(sc, kept) })
 }
 
 // playInto plays one run into a folder, and moves an invalid one away.
-func (s *series) playInto(name string, play func(*folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
-	path, aside := filepath.Join(s.out, name), filepath.Join(s.out, invalidRuns, name)
+func (o *runner) playInto(name string, play func(*folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
+	path, aside := filepath.Join(o.out, name), filepath.Join(o.out, invalidRuns, name)
 	for again := false; ; again = true {
-		if err := s.stops.next(name); err != nil {
+		if err := o.stops.next(name); err != nil {
 			return nil, err
 		}
 		kept, err := folder.Make(path)
@@ -72,6 +60,6 @@ func (s *series) playInto(name string, play func(*folder.Folder) (*report.Report
 		if err != nil {
 			return nil, fmt.Errorf("move an invalid run: %w", err)
 		}
-		s.say("%s is kept as %s and repeated: %s", name, aside, strings.Join(rep.Verdict, "; "))
+		o.say("%s is kept as %s and repeated: %s", name, aside, strings.Join(rep.Verdict, "; "))
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // sizer are the flags of size.
 type sizer struct {
-	series
+	runner
 	factors []float64
 	seconds int
 }
@@ -96,7 +96,7 @@ func (s *sizer) size(name string) error {
 	if report.SoleUnit(sc) != "" {
 		return model.Errorf(model.Unsupported, "%s: values of items and runs of directives have no sizes", sc.Name).WithHint("muster load run %s", sc.Name)
 	}
-	if _, other := sc.System(); other {
+	if sc.AgainstSensu() {
 		return model.Errorf(model.Unsupported, "%s has the target %s: only Muster is sized", sc.Name, sc.Target)
 	}
 	s.out = cmp.Or(s.out, folder.Name("size-"+sc.Name, time.Now()))
@@ -104,14 +104,7 @@ func (s *sizer) size(name string) error {
 	var tries []sizing.Try
 	var stopped error
 	for _, factor := range s.factors {
-		size := strconv.FormatFloat(factor, 'g', 4, 64)
-		t, err := s.try(sc.Sized(factor, time.Duration(s.seconds)*time.Second), size+"x")
-		if err == nil && t.Stumbled() {
-			s.say("it is not carried; it is played once more, for machines stumble")
-			before := t.Report
-			t, err = s.try(sc.Sized(factor, time.Duration(s.seconds)*time.Second), size+"x-again")
-			t.Before = before
-		}
+		t, err := s.try(sc, factor)
 		if endsWith(err, exitStopped) {
 			s.say("%v", err)
 			stopped = err
@@ -123,7 +116,6 @@ func (s *sizer) size(name string) error {
 		if len(tries) == 0 && t.Report == nil && model.ClassOf(t.Err) == model.Unavailable {
 			return t.Err // a server that never came up says nothing of the machine
 		}
-		t.Factor = factor
 		if tries = append(tries, t); !t.Carried() {
 			break
 		}
@@ -146,22 +138,27 @@ func (s *sizer) size(name string) error {
 	return stopped
 }
 
-// try plays one size. Limits of the machine, and a server that does not come up, are answers; all else is an error.
-func (s *sizer) try(sc *scenario.Scenario, name string) (sizing.Try, error) {
-	t := sizing.Try{Agents: sc.Nodes(""), Results: sc.Rate(), States: sc.States()}
-	if t.Err = s.preflight(s.cmd, sc, s.say); t.Err != nil {
-		s.say("%s", strings.TrimSpace(t.Err.Error()))
-		if model.ClassOf(t.Err) != model.Limited {
+// try plays one size, and once more if it is not carried. Limits of the machine, and a server that does not come up, are answers;
+// all else is an error.
+func (s *sizer) try(sc *scenario.Scenario, factor float64) (t sizing.Try, err error) {
+	sc = sc.Sized(factor, time.Duration(s.seconds)*time.Second)
+	t = sizing.Try{Factor: factor, Agents: sc.Nodes(""), Results: sc.Rate(), States: sc.States()}
+	if t.Err = s.preflight(sc); t.Err != nil {
+		if s.say("%s", strings.TrimSpace(t.Err.Error())); model.ClassOf(t.Err) != model.Limited {
+			err = t.Err
+		}
+		return t, err
+	}
+	name := strconv.FormatFloat(factor, 'g', 4, 64) + "x"
+	for {
+		t.Report, t.Err = s.play(sc, name)
+		if t.Err != nil && (t.Report != nil || s.stops.stopped() || model.ClassOf(t.Err) != model.Unavailable) {
 			return t, t.Err
 		}
-		return t, nil
+		if !t.Stumbled() || t.Before != nil {
+			return t, nil
+		}
+		s.say("it is not carried; it is played once more, for machines stumble")
+		t.Before, name = t.Report, name+"-again"
 	}
-	t.Report, t.Err = s.play(sc, name)
-	if t.Report == nil && t.Err != nil && (s.stops.stopped() || model.ClassOf(t.Err) != model.Unavailable) {
-		return t, t.Err
-	}
-	if t.Report != nil && t.Err != nil {
-		return t, t.Err
-	}
-	return t, nil
 }

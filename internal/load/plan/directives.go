@@ -60,16 +60,10 @@ func newDirectives(sc *scenario.Scenario, c *scenario.Class, first int) *Directi
 }
 
 // DirectiveName returns the name of a directive.
-func DirectiveName(d int) string { return fmt.Sprintf("directive-%03d", d) }
+func DirectiveName(d int) string { return numbered("directive", d) }
 
-// techniqueName returns the name of a technique.
-func techniqueName(t int) string { return fmt.Sprintf("technique-%03d", t) }
-
-// policyName returns the name of a policy.
-func policyName(p int) string { return fmt.Sprintf("policy-%03d", p) }
-
-// groupName returns the name of a group.
-func groupName(g int) string { return fmt.Sprintf("group-%03d", g) }
+// numbered returns the name of a directive, technique, policy or group.
+func numbered(thing string, n int) string { return fmt.Sprintf("%s-%03d", thing, n) }
 
 // groupLabels is the number of labels that groups read; a node has each of them, and is in about one group by each.
 const groupLabels = 6
@@ -298,7 +292,7 @@ func EditsOf(d *model.DirectiveDefinition) (edits int, ok bool) {
 // directive returns a directive after some changes.
 func (p *Directives) directive(d, edits int) *model.DirectiveSpec {
 	order := priority(d)
-	return &model.DirectiveSpec{Technique: techniqueName(p.technique(d)), Parameters: map[string]model.ParameterValue{"text": text(d, edits)}, Mode: mode(d),
+	return &model.DirectiveSpec{Technique: numbered("technique", p.technique(d)), Parameters: map[string]model.ParameterValue{"text": text(d, edits)}, Mode: mode(d),
 		Trusted: "facts", Priority: &order, Interval: p.spec.Interval}
 }
 
@@ -322,10 +316,10 @@ func (p *Directives) Resources(of Resource) (list []model.Resource) {
 			technique.Methods = append(technique.Methods, model.Method{Component: fmt.Sprint("component ", k),
 				FileContent: &model.FileContentMethod{Path: fmt.Sprintf("/etc/load/file%d.%d", t, k), Content: "{{ .params.text }}"}})
 		}
-		list = append(list, of(techniqueName(t), technique))
+		list = append(list, of(numbered("technique", t), technique))
 	}
 	for g := range p.spec.Groups {
-		list = append(list, of(groupName(g), &model.GroupSpec{Where: fmt.Sprintf(`node.labels.set%d == "%d"`, g%groupLabels, g/groupLabels)}))
+		list = append(list, of(numbered("group", g), &model.GroupSpec{Where: fmt.Sprintf(`node.labels.set%d == "%d"`, g%groupLabels, g/groupLabels)}))
 	}
 	names := make([][]string, p.spec.Policies)
 	for d := range p.spec.Directives {
@@ -335,10 +329,10 @@ func (p *Directives) Resources(of Resource) (list []model.Resource) {
 	for i := range names {
 		groups := []string{p.Class}
 		if targets := p.targets(i); targets != nil {
-			groups = []string{groupName(targets[0]), groupName(targets[1])}
+			groups = []string{numbered("group", targets[0]), numbered("group", targets[1])}
 		}
 		slices.Sort(groups)
-		list = append(list, of(policyName(i), &model.PolicySpec{Directives: names[i], Targets: &model.Targets{Groups: slices.Compact(groups)}}))
+		list = append(list, of(numbered("policy", i), &model.PolicySpec{Directives: names[i], Targets: &model.Targets{Groups: slices.Compact(groups)}}))
 	}
 	return list
 }

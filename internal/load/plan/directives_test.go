@@ -6,15 +6,14 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // directivesOf computes the plan of directives of a scenario's text.
 func directivesOf(t *testing.T, text string) *Directives {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	sc.Defaults()
 	return NewDirectives(sc)
 }
@@ -61,9 +60,7 @@ phases: [{steady: 1m}]
 		}
 		for _, d := range held {
 			codes := p.Codes(node, int(d), p.Version(node, int(d), 3))
-			if err := codes.Check(p.Components); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, codes.Check(p.Components))
 			counts, _ := codes.Counts(p.Components)
 			fail += counts[policy.NonCompliant] + counts[policy.Error]
 			all += p.Components

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/prep/javascript"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
@@ -17,9 +18,7 @@ import (
 func of(t *testing.T, text string) *Plan {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	sc.Defaults()
 	return New(sc)
 }
@@ -72,9 +71,7 @@ func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
 				t.Fatalf("trigger %q of %s", expression.Name, c.Items[i].Key)
 			}
 			program, err := trigger.CompileForItems(spec.Items, expression.Expression, func(string) (string, error) { return "", nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			windows, opened, open := program.NewWindows(0), 0, false
 			for tick := range uint64(1200) {
 				at := int64(time.Duration(tick) * time.Second)
@@ -111,9 +108,7 @@ phases: [{steady: 1m}]
 	for i := range spec.Items {
 		typ, _ := spec.Items[i].ValueType()
 		chain, err := prep.Compile(spec.Items[i].Steps, typ, javascript.Compile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		sent := i
 		if from := spec.Items[i].From; from != "" {
 			made++

@@ -1,34 +1,72 @@
 package report
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestVerdict expects the state and the reason of runs that passed, failed or were invalid.
+// TestVerdict expects the state and the reason of runs that passed, failed, were stopped or invalid, and what was wrong: failures,
+// times, or losses. A report that was saved and read says the same.
 func TestVerdict(t *testing.T) {
+	step := func(offered float64, missed ...string) Played {
+		return Played{Kind: KindStep, Offered: offered, Apart: len(missed) > 0, Assessment: Assessment{Missed: missed}}
+	}
+	trouble := func(text string) func(*Report) { return func(r *Report) { r.Trouble = []string{text} } }
 	for what, c := range map[string]struct {
-		change      func(*Report)
-		state, says string
+		change       func(*Report)
+		wrong, state string // wrong: failed, late or lost
+		says         string
 	}{
-		"well":            {func(*Report) {}, "passed", "1 objective reached"},
-		"nothing asked":   {func(r *Report) { r.Goals = nil }, "passed", "nothing lost, nothing twice, the generator kept up"},
-		"not compared":    {func(r *Report) { r.Balance.Compared = 0 }, "passed", "every result was answered"},
-		"short":           {func(r *Report) { r.Goals[0].Met = false }, "failed", "1 of 1 objective missed"},
-		"lost":            {func(r *Report) { r.Balance.Missing = 1 }, "failed", "1 results were sent and neither acknowledged nor refused"},
-		"alert":           {func(r *Report) { r.Faults = []Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "stop 2: 0 of 2 alerts did not come, 1 came that should not have"},
-		"trouble":         {func(r *Report) { r.Trouble = []string{"a fault could not be played"} }, "failed", "see the remarks"},
-		"stopped":         {func(r *Report) { r.Stopped = &Stopped{After: 1, Of: 2} }, "invalid", "stopped before its end"},
-		"behind":          {func(r *Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "no figure below counts"},
-		"behind and lost": {func(r *Report) { r.Valid, r.Balance.Missing = false, 3 }, "failed", "the generator fell behind as well"},
+		"well":              {func(*Report) {}, "", "passed", "1 objective reached"},
+		"nothing asked":     {func(r *Report) { r.Goals = nil }, "", "passed", "nothing lost, nothing twice, the generator kept up"},
+		"not compared":      {func(r *Report) { r.Balance.Compared = 0 }, "", "passed", "every result was answered"},
+		"short":             {func(r *Report) { r.Goals[0].Met = false }, "", "failed", "1 of 1 objective missed"},
+		"a result":          {func(r *Report) { r.Balance.Missing = 1 }, "lost", "failed", "1 results were sent and neither acknowledged nor refused"},
+		"an imbalance":      {func(r *Report) { r.Balance.Imbalances = 1 }, "lost", "failed", "1 imbalance"},
+		"a wrong one taken": {func(r *Report) { r.WrongSent, r.WrongTaken = 5, 1 }, "lost", "failed", "1 of 5 results that had to be refused were taken"},
+		"no alert":          {func(r *Report) { r.Faults = []Struck{{}, {Missing: 1}} }, "lost", "failed", "alerts did not come"},
+		"a wrong alert":     {func(r *Report) { r.Faults = []Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "lost", "failed", "stop 2: 0 of 2 alerts did not come, 1 came that should not have"},
+		"trouble":           {trouble("a fault could not be played"), "failed", "failed", "see the remarks"},
+		"not asked for":     {func(r *Report) { r.Targeted = &Targeted{Name: "sensu", Totals: Totals{Requests: 5, Missed: 1}} }, "failed", "failed", ""},
+		"hung up on":        {func(r *Report) { r.Targeted = &Targeted{Name: "sensu", Totals: Totals{Lost: 1}} }, "failed", "failed", ""},
+		"refused as it had": {func(r *Report) { r.WrongSent, r.Balance.Refused = 5, 5 }, "", "passed", ""},
+		"refused, and good": {func(r *Report) { r.WrongSent, r.Balance.Refused = 5, 6 }, "failed", "failed", ""},
+		"settled too late": {func(r *Report) {
+			r.Phases = []Played{{Kind: "steady", Assessment: Assessment{Missed: []string{"p99"}}}}
+		}, "late", "failed", ""},
+		"a step that broke": {func(r *Report) { r.Phases = []Played{step(1), step(2, "p99")} }, "", "passed", ""},
+		"no step that held": {func(r *Report) { r.Phases = []Played{step(1, "p99")} }, "failed", "failed", ""},
+		"stopped in a step": {func(r *Report) { r.Phases, r.Stopped = []Played{step(1, "p99")}, &Stopped{} }, "", "invalid", "stopped before its end"},
+		"stopped":           {func(r *Report) { r.Stopped = &Stopped{After: 1, Of: 2, Whole: 1} }, "", "invalid", "stopped before its end"},
+		"stopped, a note":   {func(r *Report) { r.Stopped, r.Verdict = &Stopped{}, []string{"step ×1 broke at first"} }, "", "invalid", "stopped before its end"},
+		"stopped and lost":  {func(r *Report) { r.Stopped, r.Balance.Missing = &Stopped{}, 1 }, "lost", "failed", ""},
+		"stopped and short": {func(r *Report) { r.Stopped, r.Goals[0].Met = &Stopped{}, false }, "", "failed", ""},
+		"behind":            {func(r *Report) { r.Valid, r.Goals[0].Met = false, false }, "", "invalid", "no figure below counts"},
+		"behind, stopped":   {func(r *Report) { r.Valid, r.Stopped = false, &Stopped{} }, "", "invalid", "no figure below counts"},
+		"behind and lost":   {func(r *Report) { r.Valid, r.Balance.Missing = false, 3 }, "lost", "failed", "the generator fell behind as well"},
 	} {
-		rep := &Report{Valid: true, Balance: &Balance{Sent: 10, Acknowledged: 10, Compared: 5}, Goals: []Goal{{Name: "rate", Want: 1, Got: 2, Met: true}}}
+		rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{Sent: 10, Acknowledged: 10, Compared: 5}, Goals: []Goal{{Name: "rate", Want: 1, Got: 2, Met: true}}}
 		c.change(rep)
-		if f := rep.Findings(); f.State != c.state || !strings.Contains(f.Because, c.says) || !strings.Contains(rep.Text(), strings.ToLower(f.Word)+": "+f.Because) {
-			t.Errorf("%s: %s: %s", what, f.State, f.Because)
+		path := filepath.Join(t.TempDir(), "run.json")
+		testenv.NoError(t, rep.Save(path))
+		read, err := Read(path)
+		testenv.NoError(t, err)
+		for _, r := range []*Report{rep, read} {
+			f := r.Findings()
+			if f.State != c.state || !strings.Contains(f.Because, c.says) || !strings.Contains(r.Text(), strings.ToLower(f.Word)+": "+f.Because) {
+				t.Errorf("%s: %s: %s", what, f.State, f.Because)
+			}
+			if len(r.Failed()) > 0 != (c.wrong == "failed") || len(r.Late()) > 0 != (c.wrong == "late") || r.Lost() != (c.wrong == "lost") {
+				t.Errorf("%s: failed %v, late %v, lost %v", what, r.Failed(), r.Late(), r.Lost())
+			}
+			if r.OK() != (c.state == "passed") || r.OnlyStopped() != (f.Word == "Stopped") {
+				t.Errorf("%s: OK %t, only stopped %t", what, r.OK(), r.OnlyStopped())
+			}
 		}
 	}
 }

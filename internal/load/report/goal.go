@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,61 +29,51 @@ type Goal struct {
 // Figures returns all figures that the run measured, in their units, by their names (scenario.Figures). Figures of
 // acknowledgements are left out where the target acknowledges nothing.
 func (rep *Report) Figures() map[string]float64 {
-	all := map[string]float64{}
-	// set sets a figure that may be 0; positive one that was not measured where it is 0.
+	inside, calls, disk := cmp.Or(rep.Inside, &Inside{}), cmp.Or(rep.Calls, &Calls{}), cmp.Or(rep.Disk, &Disk{})
+	turns, told, streamed := cmp.Or(rep.Turns, &Turned{}), cmp.Or(rep.Notifications, &Notifications{}), cmp.Or(rep.Streamed, &Streamed{})
+	all := map[string]float64{ // those that were not measured where they are 0
+		"p50": rep.Latency.P50, "p99": rep.Latency.P99, "p999": rep.Latency.P999, "max": rep.Latency.Max,
+		"beyond-p50": rep.BeyondLinger.P50, "beyond-p99": rep.BeyondLinger.P99,
+		"server-cpu": rep.Server.MicrosPerItem, "loader-cpu": rep.Loader.MicrosPerItem, "cpu-ratio": ratio(100*rep.Server.Cores, rep.Loader.Cores),
+		"server-memory": float64(rep.Server.RSS) / 1e6, "agent-memory": rep.SessionBytes / 1000, "loader-memory": rep.AgentBytes / 1000,
+		"state-memory": rep.StateBytes, "connect": rep.ConnectSeconds,
+		"allocs": 1000 * inside.Allocs, "alloc-bytes": inside.AllocBytes, "wire-bytes": inside.WireBytes, "journal-bytes": inside.JournalBytes,
+		"reads": ratio(1000*calls.Reads, rep.Rate), "writes": ratio(1000*calls.Writes, rep.Rate), "disk-bytes": disk.PerResult,
+		"tell-p99": told.Latency.P99, "stream-p99": streamed.Latency.P99,
+	}
+	greatest := func(name string, v float64) { all[name] = max(all[name], v) }
+	for i := range rep.Faults {
+		greatest("detect", rep.Faults[i].Detected.Max/1000)
+		greatest("clear", rep.Faults[i].Cleared.Max/1000)
+	}
+	for _, p := range rep.Phases {
+		if p.Kind == KindStep && len(p.Missed) == 0 {
+			greatest("saturation", p.Acknowledged)
+		}
+	}
+	for i := range rep.Changes {
+		greatest("holds-p99", rep.Changes[i].Holds.P99)
+	}
+	for _, w := range rep.Operators {
+		greatest(w.What+"-p99", w.Latency.P99)
+	}
+	maps.DeleteFunc(all, func(_ string, v float64) bool { return !(v > 0) })
+	// set sets a figure that may be 0.
 	set := func(name string, v float64, measured bool) {
 		if measured {
 			all[name] = v
 		}
 	}
-	positive := func(name string, v float64) { set(name, v, v > 0) }
-	counts := rep.Results > 0 || len(rep.Counting()) > 0
-	set("rate", rep.Rate, rep.Rate > 0 || counts)
+	set("rate", rep.Rate, rep.Rate > 0 || rep.Results > 0 || len(rep.Counting()) > 0)
 	if rep.InTime != nil {
 		all["held"] = 100 * *rep.InTime
 	}
-	for _, p := range rep.Phases {
-		if p.Kind == KindStep && len(p.Missed) == 0 {
-			positive("saturation", max(all["saturation"], p.Acknowledged))
-		}
-	}
-	positive("p50", rep.Latency.P50)
-	positive("p99", rep.Latency.P99)
-	positive("p999", rep.Latency.P999)
-	positive("max", rep.Latency.Max)
-	positive("beyond-p50", rep.BeyondLinger.P50)
-	positive("beyond-p99", rep.BeyondLinger.P99)
 	set("machine", 100*rep.machineShare(), rep.Server.Cores > 0)
-	positive("server-cpu", rep.Server.MicrosPerItem)
-	positive("loader-cpu", rep.Loader.MicrosPerItem)
-	positive("cpu-ratio", ratio(100*rep.Server.Cores, rep.Loader.Cores))
 	set("lock-share", 100*rep.Server.LockShare, rep.Server.LockShare > 0 || rep.Inside != nil)
-	positive("server-memory", float64(rep.Server.RSS)/1e6)
-	positive("agent-memory", rep.SessionBytes/1000)
-	positive("loader-memory", rep.AgentBytes/1000)
-	positive("state-memory", rep.StateBytes)
-	positive("connect", rep.ConnectSeconds)
-	if in := rep.Inside; in != nil {
-		set("gc-cpu", ratio(1e6*in.GC, rep.Rate), rep.Rate > 0)
-		positive("allocs", 1000*in.Allocs)
-		positive("alloc-bytes", in.AllocBytes)
-		positive("wire-bytes", in.WireBytes)
-		positive("journal-bytes", in.JournalBytes)
-	}
-	if c := rep.Calls; c != nil {
-		set("fsyncs", ratio(1000*c.Syncs, rep.Rate), c.Syncs > 0 && rep.Rate > 0 || rep.Rate > 0 && rep.Inside != nil)
-		positive("reads", ratio(1000*c.Reads, rep.Rate))
-		positive("writes", ratio(1000*c.Writes, rep.Rate))
-	}
-	if rep.Disk != nil {
-		positive("disk-bytes", rep.Disk.PerResult)
-	}
+	set("gc-cpu", ratio(1e6*inside.GC, rep.Rate), rep.Inside != nil && rep.Rate > 0)
+	set("fsyncs", ratio(1000*calls.Syncs, rep.Rate), rep.Calls != nil && rep.Rate > 0 && (calls.Syncs > 0 || rep.Inside != nil))
 	slowest, settled := rep.settling()
 	set("settle", slowest, settled)
-	for i := range rep.Faults {
-		positive("detect", max(all["detect"], rep.Faults[i].Detected.Max/1000))
-		positive("clear", max(all["clear"], rep.Faults[i].Cleared.Max/1000))
-	}
 	// worst sets the greatest figure of all outages, unless one of them did not come to it (-1).
 	worst := func(name string, of func(*Outage) float64) {
 		most := 0.0
@@ -104,21 +95,9 @@ func (rep *Report) Figures() map[string]float64 {
 		}
 		return max(0, o.Seconds-o.Serving)
 	})
-	if t := rep.Turns; t != nil && t.Taken > 0 {
-		all["takeover-p50"], all["takeover-p99"], all["takeover-max"] = t.Took.P50, t.Took.P99, t.Took.Max
-	}
-	for i := range rep.Changes {
-		positive("holds-p99", max(all["holds-p99"], rep.Changes[i].Holds.P99))
-	}
-	for _, w := range rep.Operators {
-		positive(w.What+"-p99", max(all[w.What+"-p99"], w.Latency.P99))
-	}
-	if t := rep.Notifications; t != nil {
-		positive("tell-p99", t.Latency.P99)
-	}
-	if s := rep.Streamed; s != nil {
-		positive("stream-p99", s.Latency.P99)
-	}
+	set("takeover-p50", turns.Took.P50, turns.Taken > 0)
+	set("takeover-p99", turns.Took.P99, turns.Taken > 0)
+	set("takeover-max", turns.Took.Max, turns.Taken > 0)
 	for i := range rep.Samples {
 		if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {
 			all[HistoryBehind] = max(all[HistoryBehind], *s.Behind)

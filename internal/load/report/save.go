@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -36,15 +35,15 @@ func (rep *Report) Save(path string) error {
 
 // Read reads run.json.
 func Read(path string) (*Report, error) {
-	return ReadFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
-}
-
-// ReadFS reads run.json from a file system.
-func ReadFS(dir fs.FS, path string) (*Report, error) {
-	data, err := fs.ReadFile(dir, path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read report: %w", err)
 	}
+	return decode(path, data)
+}
+
+// decode decodes a report.
+func decode(path string, data []byte) (*Report, error) {
 	rep := &Report{}
 	if err := json.Unmarshal(data, rep); err != nil {
 		return nil, fmt.Errorf("read report %s: %w", path, err)

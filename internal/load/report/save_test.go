@@ -5,20 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestSavedForPrograms expects the verdict, the objectives and the figures in run.json, as terminal and page show them.
 func TestSavedForPrograms(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{Sent: 5, Compared: 1}, Traffic: Traffic{Rate: 4}, Goals: []Goal{{Name: "rate", Want: 3, Got: 4, Met: true}}}
-	if err := rep.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rep.Save(path))
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, want := range []string{`"passed":true`, `{"met":true,"what":"acknowledged","asked":"at least 3 results/s","got":"4.00 results/s","value":4,"limit":3}`, `"got":"all of 5"`, `"figures":{"rate":4}`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in %s", want, text)
@@ -32,7 +29,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"schema":"muster.load/1","balance":{},"scenario":{"agents":[{"count":3,"tls":true}]},"targeted":{"name":"sensu"},"pages":[{"name":"all","failed":"no answer"}]}`))
 	f.Add([]byte(`{"schema":"muster.load/2"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rep, err := ReadFS(fstest.MapFS{"run.json": {Data: data}}, "run.json")
+		rep, err := decode("run.json", data)
 		if err != nil {
 			return
 		}

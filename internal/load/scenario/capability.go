@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,80 +17,65 @@ const muster = "muster"
 // Targets returns the systems that a scenario can be played against.
 func Targets() []string { return []string{muster, sensu.Name} }
 
-// System returns the target other than Muster; ok is false for Muster.
-func (s *Scenario) System() (name string, ok bool) { return s.Target, s.Target == sensu.Name }
+// AgainstSensu reports whether the target is Sensu, not Muster.
+func (s *Scenario) AgainstSensu() bool { return s.Target == sensu.Name }
 
 // Capability is a part of a run that a scenario may need.
 type Capability struct {
 	Name, What string
 
-	needed func(s *Scenario) bool // its fields need it; nil: only the field needs names it
+	fields []string // one of them is used, as in Class.TLS; none: only the field needs names it
 }
 
 // Capabilities returns all that a scenario can need. A scenario names in needs only those that no field shows.
 func Capabilities() []Capability {
-	class := func(is func(c *Class) bool) func(*Scenario) bool {
-		return func(s *Scenario) bool { return slices.ContainsFunc(s.Agents, func(c Class) bool { return is(&c) }) }
-	}
-	check := func(is func(k Check) bool) func(*Scenario) bool {
-		return func(s *Scenario) bool {
-			return slices.ContainsFunc(s.Agents, func(c Class) bool {
-				return slices.ContainsFunc(s.Held(&c), func(p Placed) bool { return is(*p.Check) })
-			})
-		}
-	}
-	phase := func(is func(p Phase) bool) func(*Scenario) bool {
-		return func(s *Scenario) bool { return slices.ContainsFunc(s.Phases, is) }
-	}
-	fault := func(is func(f Fault) bool) func(*Scenario) bool {
-		return func(s *Scenario) bool { return slices.ContainsFunc(s.Faults, is) }
-	}
 	return []Capability{
-		{Name: "results", What: "results of checks, with status mix and changes", needed: func(s *Scenario) bool {
-			return slices.ContainsFunc(s.Agents, func(c Class) bool { return c.Recorded != nil || len(s.Held(&c)) > 0 })
-		}},
-		{Name: "keepalives", What: "keepalives, and alerts for machines that are down"},
-		{Name: "tls", What: "mutual TLS", needed: class(func(c *Class) bool { return c.TLS })},
-		{Name: "output-sizes", What: "outputs of any length up to 1000 KiB", needed: check(func(k Check) bool { return k.Output.Bytes > 0 })},
-		{Name: "churn", What: "reconnects, restarts, machines offline that send what they spooled", needed: class(func(c *Class) bool { return c.Churn != Churn{} })},
-		{Name: "rates", What: "phases at other rates, and steps", needed: phase(func(p Phase) bool { return p.Step > 0 || p.Of != "" || p.Rate != 0 && p.Rate != 1 })},
-		{Name: "phase-objectives", What: "objectives of one phase", needed: phase(func(p Phase) bool { return len(p.Objectives) > 0 })},
-		{Name: "faults", What: "machines that die or hang, cut connections, failing checks", needed: fault(func(f Fault) bool { return f.Server == "" && f.Wrong == nil })},
-		{Name: "refusals", What: "frames that have to be refused", needed: fault(func(f Fault) bool { return f.Wrong != nil })},
-		{Name: "restart", What: "the server restarted, killed or stopped while results flow", needed: fault(func(f Fault) bool { return f.Server != "" })},
-		{Name: "cores", What: "a server that may use some cores only", needed: func(s *Scenario) bool { return s.Server.Cores > 0 }},
-		{Name: "renames", What: "machines renamed while results flow", needed: class(func(c *Class) bool { return c.Churn.Renames != "" })},
-		{Name: "intent", What: "checks and directives made, changed and deleted while results flow", needed: func(s *Scenario) bool { return len(s.Intent) > 0 }},
-		{Name: "recorded", What: "a recorded stream, each of its nodes played by several agents", needed: class(func(c *Class) bool { return c.Recorded != nil })},
-		{Name: "operators", What: "people who list, watch and apply while results flow", needed: func(s *Scenario) bool { return s.Operators.Any() }},
-		{Name: "silences", What: "people who silence machines while results flow", needed: func(s *Scenario) bool { return s.Operators.Silences != "" }},
-		{Name: "runs", What: "commands run at once on machines, and facts that change", needed: func(s *Scenario) bool { return s.Operators.Runs != "" || s.Operators.Facts != "" }},
-		{Name: "alerts", What: "messages about problems, by handlers and routes, to a webhook of the loader's", needed: (*Scenario).HasAlerts},
-		{Name: "values", What: "measured values of items", needed: class(func(c *Class) bool { return len(c.Values) > 0 })},
-		{Name: "policies", What: "directives, their signed runs and compliance", needed: class(func(c *Class) bool { return len(c.Policies) > 0 })},
-		{Name: "inventories", What: "inventories of machines that have directives", needed: class(func(c *Class) bool { return c.Inventory > 0 })},
-		{Name: "proxy-checks", What: "results about things that have no agent", needed: check(func(k Check) bool { return k.Proxy != nil })},
-		{Name: "round-robin", What: "checks that one of many agents runs in turn", needed: check(func(k Check) bool { return k.RoundRobin })},
-		{Name: "stream-handler", What: "a handler that is notified of every result, by connections that stay open", needed: func(s *Scenario) bool { return s.Stream != nil }},
-		{Name: fleetOfServers, What: "agents shared out between several servers"},
+		{"results", "results of checks, with status mix and changes", []string{"Check.Name", "Class.Recorded"}},
+		{"keepalives", "keepalives, and alerts for machines that are down", nil},
+		{"tls", "mutual TLS", []string{"Class.TLS"}},
+		{"output-sizes", "outputs of any length up to 1000 KiB", []string{"Output.Bytes"}},
+		{"churn", "reconnects, restarts, machines offline that send what they spooled", []string{"Class.Churn"}},
+		{"rates", "phases at other rates, and steps", []string{"Phase.Step", "Phase.Of", "Phase.Rate"}},
+		{"phase-objectives", "objectives of one phase", []string{"Phase.Objectives"}},
+		{"faults", "machines that die or hang, cut connections, failing checks", []string{"Fault.Stop", "Fault.Hang", "Fault.Cut", "Fault.Fail"}},
+		{"refusals", "frames that have to be refused", []string{"Fault.Wrong"}},
+		{"restart", "the server restarted, killed or stopped while results flow", []string{"Fault.Server"}},
+		{"cores", "a server that may use some cores only", []string{"Server.Cores"}},
+		{"renames", "machines renamed while results flow", []string{"Churn.Renames"}},
+		{"intent", "checks and directives made, changed and deleted while results flow", []string{"Scenario.Intent"}},
+		{"recorded", "a recorded stream, each of its nodes played by several agents", []string{"Class.Recorded"}},
+		{"operators", "people who list, watch and apply while results flow", []string{"Scenario.Operators"}},
+		{"silences", "people who silence machines while results flow", []string{"Operators.Silences"}},
+		{"runs", "commands run at once on machines, and facts that change", []string{"Operators.Runs", "Operators.Facts"}},
+		{"alerts", "messages about problems, by handlers and routes, to a webhook of the loader's", []string{"Check.Alert"}},
+		{"values", "measured values of items", []string{"Class.Values"}},
+		{"policies", "directives, their signed runs and compliance", []string{"Class.Policies"}},
+		{"inventories", "inventories of machines that have directives", []string{"Class.Inventory"}},
+		{"proxy-checks", "results about things that have no agent", []string{"Check.Proxy"}},
+		{"round-robin", "checks that one of many agents runs in turn", []string{"Check.RoundRobin"}},
+		{"stream-handler", "a handler that is notified of every result, by connections that stay open", []string{"Scenario.Stream"}},
+		{fleetOfServers, "agents shared out between several servers", nil},
 	}
+}
+
+// uses reports whether any of some fields is set, such as Class.TLS, or Fault.Server=kill. The usual rate of 1 counts as none.
+func (s *Scenario) uses(fields []string) (used bool) {
+	walk("", reflect.ValueOf(s), func(_, name string, _ reflect.StructField, value reflect.Value) {
+		if value.IsZero() || name == "Phase.Rate" && value.Float() == 1 {
+			return
+		}
+		used = used || slices.Contains(fields, name) || value.Kind() == reflect.String && slices.Contains(fields, name+"="+value.String())
+	})
+	return used
 }
 
 // fleetOfServers is the capability that this version of Muster lacks. Of Sensu, --server names several backends.
 const fleetOfServers = "fleet-of-servers"
 
-// capabilityNames returns the names of all capabilities.
-func capabilityNames() (names []string) {
-	for _, c := range Capabilities() {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
 // required returns the capabilities that the scenario needs.
 func (s *Scenario) required() []Capability {
 	return slices.DeleteFunc(Capabilities(), func(c Capability) bool {
-		return !slices.Contains(s.Needs, c.Name) && (c.needed == nil || !c.needed(s))
+		return !slices.Contains(s.Needs, c.Name) && !s.uses(c.fields)
 	})
 }
 

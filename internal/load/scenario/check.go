@@ -20,7 +20,11 @@ func (s *Scenario) checkWritten(written func(field string) bool) model.Flaws {
 	v := &checker{Scenario: s, written: written}
 	v.lacks(s.Scenario == "", "scenario", "begin the file with scenario: "+Version, "missing")
 	v.when(s.Scenario != "" && s.Scenario != Version, "scenario", "write "+Version, "%q is not known", s.Scenario)
-	v.fields("", reflect.ValueOf(s).Elem())
+	walk("", reflect.ValueOf(s), func(field, _ string, f reflect.StructField, value reflect.Value) {
+		if r, ok := ruleOf(f); ok {
+			v.field(field, value, r)
+		}
+	})
 	v.classes()
 	v.proxies()
 	v.phases()
@@ -29,11 +33,7 @@ func (s *Scenario) checkWritten(written func(field string) bool) model.Flaws {
 	}
 	v.intent()
 	v.lacks(s.Operators.Pause != "" && s.Operators.Lists == 0, "operators.pages", "write lists: 5", "no user lists")
-	var names []string
-	for _, f := range Figures() {
-		names = append(names, f.Name)
-	}
-	v.limits("objectives", s.Objectives, names)
+	v.limits("objectives", s.Objectives, false)
 	return v.flaws
 }
 
@@ -43,20 +43,6 @@ func (s *Scenario) class(name string) *Class {
 		return &s.Agents[i]
 	}
 	return nil
-}
-
-// classNames returns the names of all classes.
-func (v *checker) classNames() (names []string) {
-	for _, c := range v.Agents {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
-// groupNames returns the groups that a check can target.
-func (v *checker) groupNames() []string {
-	shared, _ := v.Shared()
-	return append(append(v.classNames(), shared...), AllGroup)
 }
 
 // repeated records a flaw for each word that a list has twice.
@@ -239,11 +225,11 @@ func (v *checker) proxies() {
 		all += max(0, min(p.Count, wire.MaxProxies+1))
 		v.labels(at, p.Name, p.Labels)
 		checks := 0
-		v.proxyChecks(func(k *Check) {
-			if slices.Contains(k.Proxy.Groups, p.Name) {
+		for _, k := range v.Placed() {
+			if k.Proxy != nil && slices.Contains(k.Proxy.Groups, p.Name) {
 				checks += max(1, k.Count)
 			}
-		})
+		}
 		v.when(checks > model.DefaultStatesPerNode, at, "make the proxies more, and the checks of each fewer", "%d checks of each; a server takes %d of a node", checks, model.DefaultStatesPerNode)
 		v.when(checks == 0 && p.Name != "", at, "write proxy: {groups: ["+p.Name+"]} at a check", "no check has them")
 	}
@@ -277,8 +263,14 @@ func (v *checker) proxyCheck(field string, k *Check) {
 	}
 }
 
-// limits checks objectives: each is of one of these figures, in its unit, and the scenario has its cause.
-func (v *checker) limits(field string, limits map[string]Limit, names []string) {
+// limits checks objectives of the run, or of one phase: each is of a figure, in its unit, and the scenario has its cause.
+func (v *checker) limits(field string, limits map[string]Limit, phase bool) {
+	var names []string
+	for _, f := range Figures() {
+		if f.Phase || !phase {
+			names = append(names, f.Name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		at := field + "." + name
 		if name == "loss" {
@@ -292,41 +284,31 @@ func (v *checker) limits(field string, limits map[string]Limit, names []string) 
 		if _, err := limits[name].In(f.Unit); err != nil {
 			v.flaw(at, "", "%v", err)
 		}
-		if hint := v.missingCause(f.Needs); hint != "" {
-			v.flaw(at, hint, "the scenario has no cause of it")
-		}
+		cause, needed := causes[f.Needs]
+		v.when(needed && !v.uses(cause.fields), at, cause.hint, "the scenario has no cause of it")
 	}
 }
 
-// missingCause returns a hint if the scenario lacks the cause of a figure, or an empty text.
-func (v *checker) missingCause(need string) string {
-	phase := func(f func(p Phase) bool) bool { return slices.ContainsFunc(v.Phases, f) }
-	fault := func(f func(f Fault) bool) bool { return slices.ContainsFunc(v.allFaults(), f) }
-	o := v.Operators
-	cause, known := map[string]struct {
-		present bool
-		hint    string
-	}{
-		"step":     {phase(func(p Phase) bool { return p.Step > 0 }), "write a phase step: 30s"},
-		"settle":   {phase(func(p Phase) bool { return p.Settle > 0 }), "write settle: 30s in a steady phase"},
-		"faults":   {fault(func(f Fault) bool { return f.Stop != nil || f.Fail != nil }), "write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail"},
-		"outage":   {fault(func(f Fault) bool { return f.Cut != nil || f.Server != "" }), "write faults: [{at: 60s, cut: {}}], or server"},
-		"restart":  {fault(func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" }), "write faults: [{at: 60s, server: kill}]"},
-		"turns":    {v.Turns(), "write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop"},
-		"intent":   {len(v.Intent) > 0, "write intent: [{at: 60s, create: 5, kind: check}]"},
-		"lists":    {o.Lists > 0, "write operators: {lists: 5}"},
-		"applies":  {o.Applies != "", "write operators: {applies: 10/min}"},
-		"silences": {o.Silences != "", "write operators: {silences: 10/min}"},
-		"runs":     {o.Runs != "", "write operators: {runs: 10/min}"},
-		"facts":    {o.Facts != "", "write operators: {facts: 10/min}"},
-		"watches":  {o.Watches > 0, "write operators: {watches: 5}"},
-		"alerts":   {v.HasAlerts(), "write alert: handler at a check, or alert: route"},
-		"stream":   {v.Stream != nil, "write stream: {connections: 100}"},
-	}[need]
-	if !known || cause.present {
-		return ""
-	}
-	return cause.hint
+// causes of figures, by their names: one of the fields has to be used. The hint says what to write.
+var causes = map[string]struct {
+	hint   string
+	fields []string
+}{
+	"step":     {"write a phase step: 30s", []string{"Phase.Step"}},
+	"settle":   {"write settle: 30s in a steady phase", []string{"Phase.Settle"}},
+	"faults":   {"write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail", []string{"Fault.Stop", "Fault.Fail"}},
+	"outage":   {"write faults: [{at: 60s, cut: {}}], or server", []string{"Fault.Cut", "Fault.Server"}},
+	"restart":  {"write faults: [{at: 60s, server: kill}]", []string{"Fault.Server=restart", "Fault.Server=kill"}},
+	"turns":    {"write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop", []string{"Check.RoundRobin"}},
+	"intent":   {"write intent: [{at: 60s, create: 5, kind: check}]", []string{"Scenario.Intent"}},
+	"lists":    {"write operators: {lists: 5}", []string{"Operators.Lists"}},
+	"applies":  {"write operators: {applies: 10/min}", []string{"Operators.Applies"}},
+	"silences": {"write operators: {silences: 10/min}", []string{"Operators.Silences"}},
+	"runs":     {"write operators: {runs: 10/min}", []string{"Operators.Runs"}},
+	"facts":    {"write operators: {facts: 10/min}", []string{"Operators.Facts"}},
+	"watches":  {"write operators: {watches: 5}", []string{"Operators.Watches"}},
+	"alerts":   {"write alert: handler at a check, or alert: route", []string{"Check.Alert"}},
+	"stream":   {"write stream: {connections: 100}", []string{"Scenario.Stream"}},
 }
 
 // shortList returns a list that fits a message.

@@ -66,7 +66,7 @@ func (v *checker) phase(at string, i int) {
 	for j := range p.Faults {
 		v.fault(fmt.Sprintf("%s.faults[%d]", at, j), &p.Faults[j], p.Length()-p.Warmup, "the phase")
 	}
-	v.limits(at+".objectives", p.Objectives, PhaseFigures())
+	v.limits(at+".objectives", p.Objectives, true)
 	if v.Turns() {
 		const server, keep = "the server says when checks with roundRobin run, as their interval says: no phase makes that faster", "leave it out"
 		v.when(p.Step > 0, at+".step", "write steady, and more or fewer proxies", server)
@@ -110,31 +110,27 @@ func (v *checker) faster(at string, p *Phase) {
 	}
 }
 
-// PhaseFigures returns the figures of objectives of one phase.
-func PhaseFigures() []string {
-	return []string{"rate", "held", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "machine", "server-cpu", "loader-cpu", "cpu-ratio",
-		"detect", "clear", "back", "back-serving", "serving", "acknowledging", "holds-p99", "list-p99", "apply-p99", "silence-p99", "watch-p99", "history-behind"}
-}
-
 // fault checks a fault, whose times count from the beginning of a span that lasts until end.
 func (v *checker) fault(at string, f *Fault, end model.Duration, span string) {
 	v.moment(at+".at", f.At, end, span)
 	v.when(f.For > 0 && end > 0 && f.At < end && f.At+f.For > end, at+".for", "leave it out for until the end", "it ends %s after the end of %s", f.At+f.For-end, span)
-	set := f.kinds()
+	set := f.strikes()
 	if len(set) != 1 {
+		var kinds []string
+		for _, x := range set {
+			kinds = append(kinds, x.kind)
+		}
 		v.lacks(len(set) == 0, at, "write one of stop, hang, cut, fail, wrong, server", "the fault has no kind")
-		v.when(len(set) > 1, at, "one entry for each", "both %s", strings.Join(set, " and "))
+		v.when(len(set) > 1, at, "one entry for each", "both %s", strings.Join(kinds, " and "))
 		return
 	}
-	if f.Fail != nil {
+	if x := set[0]; f.Fail != nil {
 		v.failCheck(at+".fail", f.Fail)
-	} else {
-		for _, p := range f.picks() {
-			v.pick(at+"."+set[0], p, v.nodesOf(p))
-		}
+	} else if x.pick != nil {
+		v.pick(at+"."+x.kind, x.pick, v.nodesOf(x.pick))
 	}
 	v.lacks(f.For == 0 && f.Server == "stop", at, "write for: 10s", "the server would stay stopped")
-	v.when(f.For > 0 && (f.Cut != nil || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0])
+	v.when(f.For > 0 && (f.Cut != nil || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0].kind)
 }
 
 // moment checks a time within a span that lasts until end.

@@ -33,8 +33,8 @@ func (s *Scenario) cores() string {
 	return strconv.FormatFloat(max(0.1, (s.Rate()*most+s.KeepaliveRate())*usualMicros/1e6), 'f', 1, 64)
 }
 
-// signals returns the signals per second, in words.
-func (s *Scenario) signals() string {
+// Signals returns the signals per second, in words.
+func (s *Scenario) Signals() string {
 	var list []string
 	add := func(rate float64, what string) {
 		if rate > 0 {
@@ -62,16 +62,15 @@ func (f *Fault) String() string {
 // What returns the fault in words, without its time: stop 5 of web.
 func (f *Fault) What() string {
 	switch {
-	case f.Stop != nil:
-		return "stop " + f.Stop.String()
-	case f.Hang != nil:
-		return "hang " + f.Hang.String()
-	case f.Cut != nil:
-		return "cut " + f.Cut.String()
-	case f.Wrong != nil:
-		return "wrong frames from " + f.Wrong.String()
 	case f.Fail != nil:
 		return fmt.Sprintf("%s is %s on %s", f.Fail.Check, f.Fail.Status, f.Fail.Pick.String())
+	case f.Wrong != nil:
+		return "wrong frames from " + f.Wrong.String()
+	}
+	for _, x := range f.strikes() {
+		if x.pick != nil {
+			return x.kind + " " + x.pick.String()
+		}
 	}
 	return "server " + f.Server
 }
@@ -110,5 +109,5 @@ func clock(d time.Duration) string { return model.Duration(d).String() }
 
 // Brief returns the plan in one line: 4,000 agents, 32,000 results/s, 10m50s.
 func (s *Scenario) Brief() string {
-	return fmt.Sprintf("%s agents, %s, %s at most", number.Count(s.Nodes("")), s.signals(), clock(s.Duration()))
+	return fmt.Sprintf("%s agents, %s, %s at most", number.Count(s.Nodes("")), s.Signals(), clock(s.Duration()))
 }

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // manual is the folder of the two pages of load tests.
@@ -22,9 +24,7 @@ func pages(t *testing.T) map[string]string {
 	texts := map[string]string{}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		texts[filepath.Base(name)] = string(text)
 	}
 	return texts

@@ -196,27 +196,23 @@ func (s *Scenario) MayHalt(c *Class) bool {
 	})
 }
 
-// kinds returns the fields of a fault that say its kind; a checked fault has one.
-func (f *Fault) kinds() (names []string) {
-	for i, set := range [...]bool{f.Stop != nil, f.Hang != nil, f.Cut != nil, f.Fail != nil, f.Wrong != nil, f.Server != ""} {
-		if set {
-			names = append(names, [...]string{"stop", "hang", "cut", "fail", "wrong", "server"}[i])
-		}
-	}
-	return names
+// strike is what a field of a fault says: its kind, and the agents that it strikes.
+type strike struct {
+	kind string // the field's name
+	pick *Pick  // nil: the server
 }
 
-// picks returns the agents that a fault strikes.
-func (f *Fault) picks() (list []*Pick) {
-	for _, p := range []*Pick{f.Stop, f.Hang, f.Cut, f.Wrong} {
-		if p != nil {
-			list = append(list, p)
-		}
-	}
+// strikes returns what the fields of a fault say; a checked fault has one.
+func (f *Fault) strikes() []strike {
+	var fail *Pick
 	if f.Fail != nil {
-		list = append(list, &f.Fail.Pick)
+		fail = &f.Fail.Pick
 	}
-	return list
+	all := []strike{{"stop", f.Stop}, {"hang", f.Hang}, {"cut", f.Cut}, {"fail", fail}, {"wrong", f.Wrong}}
+	if all = slices.DeleteFunc(all, func(x strike) bool { return x.pick == nil }); f.Server != "" {
+		all = append(all, strike{"server", nil})
+	}
+	return all
 }
 
 // Of reports whether a pick may choose agents of a class.
@@ -265,3 +261,50 @@ func (p *Pick) String() string {
 	}
 	return text
 }
+
+// The pipelines of a server. A faster one must not starve another.
+const (
+	Results = "results" // of agents; Phase.Rate is their speed
+	People  = "operators"
+	Intent  = "intent"
+	Alerts  = "alerts" // problems of checks with Alert, and their notifications
+)
+
+// Pipelines returns the pipelines that a phase may speed up.
+func Pipelines() []string { return []string{Results, People, Intent, Alerts} }
+
+// Ways to notify the loader's webhook of a check's problems.
+const (
+	ByHandler = "handler" // the check names the handler
+	ByRoute   = "route"   // the check names a route, which names the handler
+)
+
+// eachAlert calls f with every check that has an alert, for each class that holds it.
+func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
+	for i := range s.Agents {
+		for _, k := range s.Held(&s.Agents[i]) {
+			if k.Alert != "" {
+				f(&s.Agents[i], k.Check)
+			}
+		}
+	}
+}
+
+// HasAlerts reports whether any check has an alert.
+func (s *Scenario) HasAlerts() (found bool) {
+	s.eachAlert(func(*Class, *Check) { found = true })
+	return found
+}
+
+// FasterOthers reports whether a phase speeds up a pipeline other than the results.
+func (s *Scenario) FasterOthers() bool {
+	return slices.ContainsFunc(s.Phases, func(p Phase) bool { return len(p.Faster) > 0 })
+}
+
+// timed reports whether any of the users has a timetable, which a phase can speed up.
+func (o Operators) timed() bool {
+	return o.Lists > 0 || o.Applies != "" || o.Silences != "" || o.Runs != "" || o.Facts != ""
+}
+
+// Any reports whether there are API users.
+func (o Operators) Any() bool { return o.timed() || o.Watches > 0 }

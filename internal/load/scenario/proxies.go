@@ -33,17 +33,6 @@ func (s *Scenario) hasCheck(is func(k Check) bool) bool {
 	return slices.ContainsFunc(s.Agents, func(c Class) bool { return slices.ContainsFunc(c.Checks, is) })
 }
 
-// proxyChecks calls f with each check about proxy nodes.
-func (s *Scenario) proxyChecks(f func(k *Check)) {
-	for i := range s.Agents {
-		for j := range s.Agents[i].Checks {
-			if k := &s.Agents[i].Checks[j]; k.Proxy != nil {
-				f(k)
-			}
-		}
-	}
-}
-
 // Turns reports whether the server requests runs of any check from one agent in turn.
 func (s *Scenario) Turns() bool { return s.hasCheck(func(k Check) bool { return k.RoundRobin }) }
 

@@ -37,6 +37,9 @@ func Load(nameOrFile string) (*Scenario, error) { return LoadAs(nameOrFile, 1, f
 // LoadAs loads a scenario with times the agents, and in its quick form if quick is set or the name asks for it. It
 // scales first, so that a scenario that is small enough then is the same on every machine.
 func LoadAs(nameOrFile string, scale float64, quick bool) (*Scenario, error) {
+	if !(scale > 0 && scale <= 1000) {
+		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
+	}
 	name := nameOrFile
 	if base, ok := strings.CutSuffix(name, "-quick"); ok && shipped(base) {
 		name, quick = base, true

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/number"
@@ -171,24 +170,16 @@ func (s *Scenario) File() *Scenario {
 	return out
 }
 
-// Anywhere returns the scenario without the folders of its recorded streams, to compare it with one that was played
-// elsewhere. It shares data with s.
-func (s *Scenario) Anywhere() *Scenario {
-	out := *s
-	out.Agents = slices.Clone(s.Agents)
-	for i := range out.Agents {
-		if r := out.Agents[i].Recorded; r != nil {
-			out.Agents[i].Recorded = &Recorded{File: filepath.Base(r.File), Times: r.Times, head: r.head}
-		}
-	}
-	return &out
-}
-
 // Played returns the played part as JSON, to compare it with that of another scenario: without texts, objectives and
 // the folders of recorded streams.
 func (s *Scenario) Played() []byte {
-	played := s.Anywhere()
+	played := s.clone()
 	played.Name, played.Title, played.Answers, played.Objectives = "", "", "", nil
+	for i := range played.Agents {
+		if r := played.Agents[i].Recorded; r != nil {
+			r.File = filepath.Base(r.File)
+		}
+	}
 	data, err := json.Marshal(played)
 	if err != nil {
 		panic("BUG: a scenario that cannot be written: " + err.Error())

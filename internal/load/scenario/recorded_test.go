@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // recording writes a stream of three nodes with two checks each, every 10 and 60 seconds for ten minutes.
@@ -19,9 +20,7 @@ func recording(t *testing.T, path string) {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := stream.NewWriter(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	h := &stream.Head{Began: time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC), Length: 10 * time.Minute, Nodes: 3, States: 6, Most: 2, Longest: 300,
 		Checks: []stream.Check{{Interval: 10 * time.Second, Nodes: 3}, {Interval: time.Minute, Nodes: 3}}}
 	for at := range uint32(600) {
@@ -30,18 +29,14 @@ func recording(t *testing.T, path string) {
 				if at%every != 0 {
 					continue
 				}
-				if err := w.Add(&stream.Signal{At: at * 1000, Node: node, Check: uint32(check), Output: 100 + 200*uint32(check)}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, w.Add(&stream.Signal{At: at * 1000, Node: node, Check: uint32(check), Output: 100 + 200*uint32(check)}))
 				h.Signals++
 				h.Bytes += 100 + 200*uint64(check)
 				h.Checks[check].Signals++
 			}
 		}
 	}
-	if err := w.Close(h); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Close(h))
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +54,7 @@ func TestRecorded(t *testing.T) {
 	dir := t.TempDir()
 	recording(t, filepath.Join(dir, "monday.stream"))
 	s, err := parseRecorded(t, dir, "recorded: {file: monday.stream, times: 5}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	s.Defaults()
 	if err := s.Runs(); err != nil {
 		t.Error(err)
@@ -97,18 +90,12 @@ func TestRecorded(t *testing.T) {
 func TestRecordedIsFoundFromAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.Mkdir("streams", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir("streams", 0o700))
 	recording(t, filepath.Join("streams", "monday.stream"))
 	s, err := parseRecorded(t, "streams", "recorded: {file: monday.stream}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	data, err := json.Marshal(s.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, file := range []string{"streams/again.yaml", "again.yaml", filepath.Join(t.TempDir(), "again.yaml")} {
 		if again, err := Parse(file, data); err != nil || again.Agents[0].Count != 3 {
 			t.Errorf("%s: %v", file, err)
@@ -116,9 +103,7 @@ func TestRecordedIsFoundFromAnywhere(t *testing.T) {
 	}
 	moved := s.clone()
 	moved.Agents[0].Recorded.File = "/elsewhere/monday.stream"
-	a, _ := json.Marshal(s.Anywhere())
-	b, _ := json.Marshal(moved.Anywhere())
-	if !bytes.Equal(a, b) || moved.Agents[0].Recorded.File != "/elsewhere/monday.stream" {
+	if a, b := s.Played(), moved.Played(); !bytes.Equal(a, b) || moved.Agents[0].Recorded.File != "/elsewhere/monday.stream" {
 		t.Errorf("%s\n%s", a, b)
 	}
 }
@@ -129,14 +114,10 @@ func TestRecordedFlaws(t *testing.T) {
 	path := filepath.Join(dir, "monday.stream")
 	recording(t, path)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	data[40] ^= 4
 	for name, text := range map[string][]byte{"short": data[:len(data)-1], "words": []byte("a song"), "bit": data} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	for class, says := range map[string]string{
 		"recorded: {}":                                 "mine.yaml:3:23: agents[0].recorded.file: missing; muster load record -o FILE makes one",
@@ -153,9 +134,7 @@ func TestRecordedFlaws(t *testing.T) {
 		}
 	}
 	s, err := parseRecorded(t, dir, "recorded: {file: bit}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if err := s.Verify(); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "bit: the stream is damaged") {
 		t.Error(err)
 	}

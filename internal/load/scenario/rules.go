@@ -38,20 +38,31 @@ type checker struct {
 	written func(field string) bool // the file has the field
 }
 
-// fields applies the rules of a struct and of all structs in it.
-func (v *checker) fields(at string, s reflect.Value) {
-	for f, value := range s.Fields() {
-		if f.PkgPath != "" {
-			continue
+// walk calls fn with each field of the structs of this package in a value: with its path in the file, and its name as in
+// Class.TLS.
+func walk(at string, value reflect.Value, fn func(path, name string, f reflect.StructField, value reflect.Value)) {
+	switch value.Kind() {
+	case reflect.Pointer:
+		if !value.IsNil() {
+			walk(at, value.Elem(), fn)
 		}
-		field := strings.TrimPrefix(at+"."+document.JSONName(f), ".")
-		if f.Anonymous {
-			field = at
+	case reflect.Slice:
+		for i := range value.Len() {
+			walk(fmt.Sprintf("%s[%d]", at, i), value.Index(i), fn)
 		}
-		if r, ok := ruleOf(f); ok {
-			v.field(field, value, r)
+	case reflect.Struct:
+		own := value.Type().PkgPath() == reflect.TypeFor[Scenario]().PkgPath()
+		for f, inner := range value.Fields() {
+			if !own || f.PkgPath != "" {
+				continue
+			}
+			path := at
+			if !f.Anonymous {
+				path = strings.TrimPrefix(at+"."+document.JSONName(f), ".")
+			}
+			fn(path, value.Type().Name()+"."+f.Name, f, inner)
+			walk(path, inner, fn)
 		}
-		v.within(field, value)
 	}
 }
 
@@ -63,24 +74,6 @@ func ruleOf(f reflect.StructField) (rule, bool) {
 		parts[1], parts[2] = "", parts[1]
 	}
 	return rule{parts[0], parts[1], parts[2]}, ok
-}
-
-// within applies the rules of the structs in a value.
-func (v *checker) within(field string, value reflect.Value) {
-	switch value.Kind() {
-	case reflect.Pointer:
-		if !value.IsNil() {
-			v.within(field, value.Elem())
-		}
-	case reflect.Slice:
-		for i := range value.Len() {
-			v.within(fmt.Sprintf("%s[%d]", field, i), value.Index(i))
-		}
-	case reflect.Struct:
-		if value.Type().PkgPath() == reflect.TypeFor[Scenario]().PkgPath() {
-			v.fields(field, value)
-		}
-	}
 }
 
 // field applies one rule.
@@ -142,22 +135,33 @@ func (v *checker) field(field string, value reflect.Value, r rule) {
 }
 
 // words returns the words of a thing.
-func (v *checker) words(thing string) []string {
+func (v *checker) words(thing string) (names []string) {
+	classes := func() {
+		for _, c := range v.Agents {
+			names = append(names, c.Name)
+		}
+	}
 	switch thing {
 	case "a class":
-		return v.classNames()
+		classes()
 	case "a group":
-		return v.groupNames()
+		classes()
+		shared, _ := v.Shared()
+		names = append(append(names, shared...), AllGroup)
 	case "a capability":
-		return capabilityNames()
+		for _, c := range Capabilities() {
+			names = append(names, c.Name)
+		}
 	case "a target":
 		return Targets()
 	case "a plug-in":
 		return Outputs()
 	case "a pipeline":
 		return Pipelines()
+	default:
+		panic("BUG: no words for " + thing)
 	}
-	panic("BUG: no words for " + thing)
+	return names
 }
 
 // bound returns the end of a range as a value of the field's type.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestScaledStaysRight scales and shortens random valid scenarios, and expects valid ones with the same agents.
@@ -53,17 +54,13 @@ func TestScaledStaysRight(t *testing.T) {
 func TestScaledAsksForWhatIsSent(t *testing.T) {
 	for _, name := range Names() {
 		s, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if s.Objectives["rate"] == "" || s.Rate() == 0 {
 			continue
 		}
 		asked := func(s *Scenario) float64 {
 			limit, err := s.Objectives["rate"].In("results/s")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			return limit / s.Rate()
 		}
 		for _, factor := range []float64{0.065, 0.01, 0.0003, 1.01, 3} {
@@ -76,9 +73,7 @@ func TestScaledAsksForWhatIsSent(t *testing.T) {
 		}
 	}
 	s, err := Load("sensu-1mib-outputs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if few := s.Scaled(0.065); few.Nodes("") != 3 || few.Scale != 0.065 {
 		t.Errorf("%d agents, scale %v", few.Nodes(""), few.Scale)
 	}
@@ -91,9 +86,7 @@ func TestQuickFaultsAreJudged(t *testing.T) {
 	judged := map[string]int{}
 	for _, name := range Names() {
 		whole, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, form := range []*Scenario{whole, whole.Quick(Machine{Cores: 2, Memory: 8 << 30, Files: 20_000}), whole.Quick(Machine{Cores: 64, Memory: 256 << 30, Files: 1 << 20})} {
 			for i := range form.Faults {
 				f := &form.Faults[i]
@@ -152,9 +145,7 @@ func TestQuickFaultsAreJudged(t *testing.T) {
 // steps, to work off the backlog.
 func TestQuickWarmsUpBehindSteps(t *testing.T) {
 	whole, err := Load("muster-overload")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, c := range []struct {
 		phases []Phase
 		phase  int
@@ -237,9 +228,7 @@ func TestStepsGrow(t *testing.T) {
 		t.Errorf("rates %s", got)
 	}
 	shipped, err := Load("muster-overload")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, s := range []*Scenario{shipped, shipped.Quick(Machine{Cores: 2, Memory: 8 << 30, Files: 1 << 20})} {
 		var rates []float64
 		for _, p := range s.Phases {
@@ -252,6 +241,78 @@ func TestStepsGrow(t *testing.T) {
 						t.Errorf("%s: an overload of %.3f is not beyond the step of %.3f", s.Name, p.Rate*rates[i], rates[i+1])
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestQuickPhasesHaveEnoughAnswers expects that the compared phases of quick forms are long enough for twenty answers
+// to the rarest request, and not longer than in the whole form.
+func TestQuickPhasesHaveEnoughAnswers(t *testing.T) {
+	mixed, err := Load("muster-mixed")
+	testenv.NoError(t, err)
+	quick := mixed.Scaled(0.2).Quick(Machine{})
+	for i, p := range quick.Phases {
+		if !p.Measured() {
+			continue
+		}
+		for _, r := range []Rate{quick.Operators.Applies, quick.Operators.Runs, quick.Operators.Facts, quick.Operators.Silences} {
+			if n := r.PerSecond(quick.Nodes("")) * time.Duration(*p.length()-p.Warmup).Seconds(); n < FewAnswers {
+				t.Errorf("%s lasts %s: %.0f answers at %s", p.Name, time.Duration(*p.length()), n, r)
+			}
+		}
+		if *p.length() > *mixed.Phases[i].length() {
+			t.Errorf("%s is longer than in the whole", p.Name)
+		}
+	}
+	if whole := time.Duration(quick.played()); whole > 2*time.Minute {
+		t.Errorf("%s for a quick run", whole)
+	}
+	rare := mixed.clone()
+	rare.Operators.Silences = "1/min"
+	for i, p := range rare.Quick(Machine{}).Phases {
+		if p.Measured() && *p.length() != *mixed.Phases[i].length() {
+			t.Errorf("one answer a minute: %s lasts %s, want the whole's", p.Name, time.Duration(*p.length()))
+		}
+	}
+	even := mixed.clone()
+	for i := range even.Phases {
+		even.Phases[i].Faster = nil
+	}
+	if d := even.Quick(Machine{}).played(); d > model.Duration(70*time.Second) {
+		t.Errorf("nothing is sped up, and it takes %s", time.Duration(d))
+	}
+}
+
+// TestFilesAreTheLeast expects the smallest limit of open files with which loader and server hold the connections.
+func TestFilesAreTheLeast(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		for _, n := range []int{1, 50, 312, 448, 824, 900, 4000, 7118, 7119, 18_926, 18_927, 100_000_000} {
+			files := Files(n, own)
+			if Connections(files, own) < n || Connections(files-1, own) >= n {
+				t.Errorf("own server %t: %d connections need %d files, of which %d are for them, of one less %d", own, n, files,
+					Connections(files, own), Connections(files-1, own))
+			}
+			if own && model.MaxConnections(files) <= n {
+				t.Errorf("a server lets %d in with %d files, and has to let %d agents in and people", model.MaxConnections(files), files, n)
+			}
+		}
+	}
+	// A server keeps 1,024 of 20,000 files for itself, and a loader 200.
+	if loader, both := Connections(20_000, false), Connections(20_000, true); loader != 19_800 || both != 18_926 {
+		t.Errorf("%d agents of a loader alone, %d beside its server", loader, both)
+	}
+}
+
+// TestQuickLeavesTheServerItsFiles expects that a quick form has no more connections than its own server accepts.
+func TestQuickLeavesTheServerItsFiles(t *testing.T) {
+	for _, name := range Names() {
+		s, err := Load(name)
+		testenv.NoError(t, err)
+		for _, files := range []int{500, 1024, 4096, 20_000, 65_536} {
+			q := s.Quick(Machine{Cores: 64, Memory: 1 << 40, Files: files})
+			if need := Files(q.Nodes(""), true); need > files {
+				t.Errorf("%s with %d files: %d connections need %d", name, files, q.Nodes(""), need)
 			}
 		}
 	}

@@ -17,14 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// golden compares a text with a file next to the input.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	testenv.Golden(t, file, got)
-}
-
 // TestGolden reads each testdata/NAME.yaml, and compares its errors, or the scenario with defaults, with the golden
-// file.
+// file. A scenario with defaults is read back as the same.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -34,10 +28,12 @@ func TestGolden(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+			testenv.NoError(t, err)
+			got := readAndFill(t, name+".yaml", data)
+			testenv.Golden(t, "testdata/"+name+".golden", got)
+			if again := readAndFill(t, name+".yaml", []byte(got)); strings.HasPrefix(got, "scenario: ") && again != got {
+				t.Errorf("read back:\n%s", again)
 			}
-			golden(t, "testdata/"+name+".golden", readAndFill(t, name+".yaml", data))
 		})
 	}
 }
@@ -56,33 +52,10 @@ func readAndFill(t *testing.T, file string, data []byte) string {
 func asYAML(t *testing.T, s *Scenario) string {
 	t.Helper()
 	data, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	text, err := document.YAML(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return string(text)
-}
-
-// TestFilledInIsReadBack prints scenarios and reads them again, and expects the same.
-func TestFilledInIsReadBack(t *testing.T) {
-	for _, name := range append(Names(), "testdata/faultphase.yaml", "testdata/groups.yaml") {
-		s, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := asYAML(t, s)
-		again, err := Parse(name+".yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		again.Defaults()
-		if got := asYAML(t, again); got != text {
-			t.Errorf("%s:\n%s\nread back:\n%s", name, text, got)
-		}
-	}
 }
 
 // FuzzParse parses random files, and expects an Invalid error with lines, or a scenario that can be scaled, shortened
@@ -172,6 +145,9 @@ func TestShipped(t *testing.T) {
 		if s.Name != name || s.Answers == "" || s.Seed == 0 {
 			t.Errorf("%s: name %q, answers %q, seed %d", name, s.Name, s.Answers, s.Seed)
 		}
+		if text := asYAML(t, s); readAndFill(t, name, []byte(text)) != text {
+			t.Errorf("%s is another when it is read back:\n%s", name, text)
+		}
 		q := s.Quick(small)
 		text := asYAML(t, q)
 		if _, err := Parse(name, []byte(text)); err != nil {
@@ -203,7 +179,7 @@ func TestShipped(t *testing.T) {
 		}
 		fmt.Fprintf(&list, "%s\n%s%s\nquick, on a small machine: %s%s\n", name, s.Describe(), timetable(s), q.Describe(), timetable(q))
 	}
-	golden(t, "testdata/shipped.golden", list.String())
+	testenv.Golden(t, "testdata/shipped.golden", list.String())
 }
 
 // TestWhatAScenarioWaitsFor expects an error of its own class and exit code for a scenario that needs capabilities not
@@ -214,9 +190,7 @@ func TestWhatAScenarioWaitsFor(t *testing.T) {
 		{"sensu-stream-handler", "sensu", "stream-handler"}, {"sensu-stream-handler", "muster", ""}, {"glaber-400000-values", "sensu", "values"}, {"rudder-20000x350", "muster", ""},
 	} {
 		s, err := Load(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		s.Target = c.target
 		if err := s.Runs(); strings.Join(s.Missing(), ", ") != c.want || (err == nil) != (c.want == "") || err != nil && (model.ClassOf(err) != model.Unsupported || !strings.Contains(err.Error(), "this version has no "+c.want)) {
 			t.Errorf("%s against %s: %v, want %q", c.name, c.target, err, c.want)
@@ -227,9 +201,7 @@ func TestWhatAScenarioWaitsFor(t *testing.T) {
 // TestQuickStepsGrowAsTheWhole expects that steps of quick forms are shorter and grow by the same amount.
 func TestQuickStepsGrowAsTheWhole(t *testing.T) {
 	s, err := Load("muster-saturation")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	whole, quick := s.Phases[1].Rates(), s.Quick(Machine{Cores: 2, Memory: 8 << 30, Files: 20_000}).Phases[1].Rates()
 	if !slices.Equal(whole, quick) || s.Measured() > 12*time.Minute {
 		t.Errorf("%v, quick %v; %s", whole, quick, s.Measured())
@@ -240,9 +212,7 @@ func TestQuickStepsGrowAsTheWhole(t *testing.T) {
 // resources do not.
 func TestQuickFitsTheMachine(t *testing.T) {
 	s, err := Load("sensu-4000x40x5s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for want, m := range map[int]Machine{
 		1240: {Cores: 2, Memory: 64 << 30, Files: 1 << 20},
 		600:  {Cores: 1, Memory: 64 << 30, Files: 1 << 20},
@@ -280,13 +250,6 @@ func TestMemoryHasTheSpools(t *testing.T) {
 	}
 }
 
-// TestAFolderIsNoScenario expects an error for a folder.
-func TestAFolderIsNoScenario(t *testing.T) {
-	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder, and a scenario is a file") {
-		t.Error(err)
-	}
-}
-
 // timetable lists phases, faults and changes of a scenario.
 func timetable(s *Scenario) string {
 	var b strings.Builder
@@ -301,4 +264,30 @@ func timetable(s *Scenario) string {
 		fmt.Fprintf(&b, "- %s\n", s.Intent[i].String())
 	}
 	return b.String()
+}
+
+// TestPicksInWords compares the text of picks.
+func TestPicksInWords(t *testing.T) {
+	for _, c := range []struct {
+		pick Pick
+		want string
+	}{
+		{Pick{}, "all"},
+		{Pick{Within: "rack"}, "all within one rack"},
+		{Pick{Count: 5}, "5 of all"},
+		{Pick{Share: 0.1}, "10 % of all"},
+		{Pick{Class: "web"}, "all of web"},
+		{Pick{Class: "web", Count: 5, Within: "rack"}, "5 of web within one rack"},
+		{Pick{Group: "eu"}, "all of group eu"},
+		{Pick{Group: "eu", Share: 0.1}, "10 % of group eu"},
+		{Pick{Group: "eu", Count: 5}, "5 of group eu"},
+	} {
+		if got := c.pick.String(); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.pick, got, c.want)
+		}
+	}
+	change := Change{Create: 5, Delete: 1, Kind: "check", Group: "eu"}
+	if got := change.What(); got != "create 5 and delete 1 checks of group eu" {
+		t.Error(got)
+	}
 }

@@ -1,25 +1,12 @@
 package sizing
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-//go:generate go test . -run TestPageIsUpToDate -update
-
-// TestPageIsUpToDate compares docs/sizing.md with the text from the reports.
-func TestPageIsUpToDate(t *testing.T) {
-	got, err := Page(os.DirFS("../../../bench/results"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testenv.Golden(t, "../../../docs/sizing.md", got)
-}
 
 // played returns a successful try, with a change.
 func played(factor float64, change ...func(*report.Report)) Try {

@@ -1,5 +1,5 @@
-// Package sizing finds the size of a scenario that a machine carries. Text is the answer of muster load size; Page is
-// docs/sizing.md, made of the reports in bench/results.
+// Package sizing finds the size of a scenario that a machine carries. Text is the answer of muster load size; a test makes
+// docs/sizing.md of the reports in bench/results.
 //
 // Start reading at Text.
 package sizing

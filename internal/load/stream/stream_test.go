@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // written returns a file with these signals.
@@ -20,17 +21,11 @@ func written(t testing.TB, h *Head, list []Signal) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := NewWriter(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for i := range list {
-		if err := w.Add(&list[i]); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, w.Add(&list[i]))
 	}
-	if err := w.Close(h); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Close(h))
 	return out.Bytes()
 }
 
@@ -158,9 +153,7 @@ func future(t *testing.T) []byte {
 	if err == nil {
 		err = archive.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return out.Bytes()
 }
 
@@ -173,14 +166,10 @@ func FuzzReader(f *testing.F) {
 		_, _, _ = readAll(data)
 		var out bytes.Buffer
 		w, err := NewWriter(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		_, _ = w.out.Write(data)
 		whole := &Head{Length: MaxLength, Nodes: 5, States: 9, Most: 1, Longest: 1 << 20, Signals: max(1, uint64(len(data)/4)), Checks: make([]Check, 9)}
-		if err := w.Close(whole); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, w.Close(whole))
 		if _, list, err := readAll(out.Bytes()); err == nil && uint64(len(list)) != whole.Signals {
 			t.Errorf("%d signals of %d", len(list), whole.Signals)
 		}

@@ -1,7 +1,7 @@
 // Package usage measures the use of processor, memory, disk and network by the server under test, the loaders and their
 // machine, and the time that goroutines waited for locks.
 //
-// process.go reads a process and machine.go the machine, both by procfs; metrics.go a server's metrics, locks.go the waits
+// machine.go reads processes and the machine by procfs; metrics.go a server's metrics, locks.go the waits
 // for locks; odometer.go sums all processes of a server, gained.go parts of a run. Goroutines: none; Meter.Run is one of the run's. Locks: those
 // of Odometer and Meter, each alone. Start reading at Gained.
 package usage

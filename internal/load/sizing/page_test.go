@@ -1,47 +1,45 @@
 package sizing
 
 import (
-	_ "embed" // the page
 	"fmt"
-	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"text/template"
 
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Scenario is the shape of docs/sizing.md, with 1,000 agents.
-const Scenario = "muster-sizing"
+//go:generate go test . -run TestPageIsUpToDate -update
 
-//go:embed sizing.md.tmpl
-var source string
-
-// measured returns the numbers of agents in the table. The report of a size is sizing-AGENTS.json.
-func measured() []int { return []int{1000, 4000, 10_000} }
-
-// Page returns the text of docs/sizing.md, from the reports in a folder.
-func Page(dir fs.FS) (string, error) {
-	shape, err := scenario.Load(Scenario)
-	if err != nil {
-		return "", err
+// TestPageIsUpToDate compares docs/sizing.md with the text from the reports.
+func TestPageIsUpToDate(t *testing.T) {
+	const name = "muster-sizing"
+	sizes := []int{1000, 4000, 10_000}
+	read := func(name string) (*report.Report, error) {
+		return report.Read(filepath.Join("../../../bench/results", name+".json"))
 	}
+	shape, err := scenario.Load(name)
+	testenv.NoError(t, err)
 	var rows []usage
-	for _, agents := range measured() {
-		rep, err := report.ReadFS(dir, fmt.Sprintf("sizing-%d.json", agents))
-		if err != nil {
-			return "", err
-		}
+	for _, agents := range sizes {
+		rep, err := read(fmt.Sprint("sizing-", agents))
+		testenv.NoError(t, err)
 		rows = append(rows, usageOf(rep, 0))
 	}
 	first, last := rows[0], rows[len(rows)-1]
 	functions := template.FuncMap{
-		"run":     func(name string) (*report.Report, error) { return report.ReadFS(dir, name+".json") },
-		"link":    func(name string) string { return fmt.Sprintf("[%s](../bench/results/%s.json)", name, name) },
-		"count":   func(v any) string { return number.Count(asFloat(v)) },
+		"run":  read,
+		"link": func(name string) string { return fmt.Sprintf("[%s](../bench/results/%s.json)", name, name) },
+		"count": func(v any) string {
+			f, _ := strconv.ParseFloat(fmt.Sprint(v), 64) // of numbers alone
+			return number.Count(f)
+		},
 		"three":   number.Three,
 		"bytes":   number.Bytes,
 		"per":     func(part int64, of uint64) float64 { return float64(part) / float64(max(1, of)) },
@@ -54,19 +52,10 @@ func Page(dir fs.FS) (string, error) {
 			return []float64{max(0, a-each*first.agents/1000), max(0, each), max(0, each) * last.agents / last.results}
 		},
 	}
-	page, err := template.New("sizing.md.tmpl").Funcs(functions).Parse(source)
-	if err != nil {
-		return "", fmt.Errorf("BUG: the page of sizes: %w", err)
-	}
 	var b strings.Builder
-	err = page.Execute(&b, map[string]any{"Scenario": Scenario, "Sizes": measured(), "Shape": describe(shape), "Nodes": shape.Nodes("")})
-	return b.String(), err
-}
-
-// asFloat converts a JSON number to a float.
-func asFloat(v any) float64 {
-	f, _ := strconv.ParseFloat(fmt.Sprint(v), 64) // of numbers alone
-	return f
+	page := template.Must(template.New("sizing.md.tmpl").Funcs(functions).ParseFiles("sizing.md.tmpl"))
+	testenv.NoError(t, page.Execute(&b, map[string]any{"Scenario": name, "Sizes": sizes, "Shape": describe(shape), "Nodes": shape.Nodes("")}))
+	testenv.Golden(t, "../../../docs/sizing.md", b.String())
 }
 
 // byName returns the figures by name.
