@@ -89,13 +89,14 @@ type Summary struct {
 // Compare compares other with base. Reports are not changed.
 func Compare(base, other Set) *Comparison {
 	c := &Comparison{Base: sideOf(base), Other: sideOf(other), Differences: differences(base, other)}
-	c.Rows = ledgerRows(base.Runs, other.Runs)
 	x, y := measure(base.Runs), measure(other.Runs)
 	lacks := map[string][]string{}
-	for _, f := range append(scenario.Figures(), failedRuns()) {
+	for _, f := range slices.Concat(wrongs(), scenario.Figures(), []scenario.Figure{failedRuns}) {
 		switch before, after := x[f.Name], y[f.Name]; {
+		case len(before) > 0 && len(after) > 0 && wrongKinds[f.Name] != nil:
+			c.Rows = append(c.Rows, judgeWrong(f, before, after))
 		case len(before) > 0 && len(after) > 0:
-			if f.Name != failedRuns().Name || slices.Max(slices.Concat(before, after)) > 0 {
+			if f.Name != failedRuns.Name || slices.Max(slices.Concat(before, after)) > 0 {
 				c.Rows = append(c.Rows, judge(f, before, after))
 			}
 		case c.Base.Runs == 0 || c.Other.Runs == 0:
@@ -129,15 +130,13 @@ func (c *Comparison) entitle(base Set) {
 }
 
 // Lost reports whether the row counts losses: lost, doubled or invented results, wrong alerts.
-func (r Row) Lost() bool {
-	return slices.ContainsFunc(ledgerFigures(), func(l ledgerFigure) bool { return l.name == r.Figure })
-}
+func (r Row) Lost() bool { return wrongKinds[r.Figure] != nil }
 
 // Regressed returns the rows of these kinds that are worse or lacking, or of all kinds if none is given. Losses and failed runs
 // are of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
-		if (r.Verdict == Worse || r.Verdict == Lacking) && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns().Name || slices.Contains(kinds, r.Kind)) {
+		if (r.Verdict == Worse || r.Verdict == Lacking) && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns.Name || slices.Contains(kinds, r.Kind)) {
 			list = append(list, r)
 		}
 	}
@@ -162,26 +161,44 @@ func sideOf(s Set) Side {
 	return out
 }
 
-// failedRuns returns the figure of runs that failed. A run whose agents never came back has no figure of their return.
-func failedRuns() scenario.Figure {
-	return scenario.Figure{Name: "failed-runs", What: "runs that failed", Kind: scenario.Relative}
+// failedRuns counts runs that failed. A run whose agents never came back has no figure of their return.
+var failedRuns = scenario.Figure{Name: "failed-runs", What: "runs that failed", Kind: scenario.Relative}
+
+// wrongs returns the counts of wrong results and alerts, which have no objective: any of them is too much.
+func wrongs() []scenario.Figure {
+	return []scenario.Figure{
+		{Name: "imbalance", What: "results missing, imbalances of the ledger, and results taken that had to be refused", Kind: scenario.Count},
+		{Name: "missed-turns", What: "turns that no agent ran, or that were given twice", Kind: scenario.Count},
+		{Name: "wrong-alerts", What: "alerts, messages and stream lines that were missing, too many or wrong", Kind: scenario.Count},
+	}
 }
 
-// measure returns the values of each figure, from the valid runs that have it.
+// wrongKinds are the kinds of report.Wrong that the figures of wrongs count: together every kind.
+var wrongKinds = map[string][]string{
+	"imbalance":    {report.WrongResults, report.WrongTaken, report.WrongSignals},
+	"missed-turns": {report.WrongTurns},
+	"wrong-alerts": {report.WrongAlerts, report.WrongSilence, report.WrongMessages, report.WrongLines},
+}
+
+// measure returns the values of each figure: counts of wrong results from all runs, others from the valid runs that have them.
 func measure(runs []*report.Report) map[string][]float64 {
 	all := map[string][]float64{}
+	add := func(name string, v float64) { all[name] = append(all[name], v) }
 	for _, r := range runs {
+		for name, kinds := range wrongKinds {
+			add(name, float64(r.Wrong().Of(kinds...)))
+		}
 		if !r.Valid {
 			continue
 		}
 		for name, v := range r.Figures() {
-			all[name] = append(all[name], v)
+			add(name, v)
 		}
 		failed := 0.0
 		if !r.OK() && !r.OnlyStopped() {
 			failed = 1
 		}
-		all[failedRuns().Name] = append(all[failedRuns().Name], failed)
+		add(failedRuns.Name, failed)
 	}
 	return all
 }

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // settings returns the properties of a run that should be equal in all runs, by their paths in run.json. An absent value is
@@ -33,8 +36,21 @@ func settings(r *report.Report) map[string]string {
 			all["environment.server.flags"] = cmp.Or(e.Server["flags"], "none")
 		}
 	}
+	var parts map[string]json.RawMessage
+	if r.Scenario != nil {
+		s := *r.Scenario
+		s.Scale = 0                            // a label
+		_ = json.Unmarshal(s.Played(), &parts) // of Marshal
+	}
+	for f := range reflect.TypeFor[scenario.Scenario]().Fields() {
+		name := document.JSONName(f)
+		all[ofScenario+name] = cmp.Or(string(parts[name]), "absent")
+	}
 	return all
 }
+
+// ofScenario begins the names of the scenario's fields. Words and objectives change nothing.
+const ofScenario = "scenario."
 
 // flatten adds the JSON fields of a value by their paths, without those that are zero.
 func flatten(into map[string]string, path string, value any) {
@@ -53,46 +69,28 @@ func flatten(into map[string]string, path string, value any) {
 	}
 }
 
-// scenarioParts returns the fields of the scenario. Scale is a label; words and objectives change nothing.
-func scenarioParts(r *report.Report) map[string]string {
-	parts, all := map[string]json.RawMessage{}, map[string]string{}
-	if r.Scenario != nil {
-		s := *r.Scenario
-		s.Scale = 0
-		_ = json.Unmarshal(s.Played(), &parts) // of Marshal
-	}
-	for name, part := range parts {
-		all[name] = string(part)
-	}
-	return all
-}
-
 // differences returns reasons to doubt the comparison.
 func differences(base, other Set) (list []string) {
-	values := func(of func(*report.Report) string) string {
-		x, y := unique(base.Runs, of), unique(other.Runs, of)
-		if len(x) == 0 || len(y) == 0 || len(x) == 1 && slices.Equal(x, y) {
-			return ""
-		}
-		return base.Name + ": " + strings.Join(x, ", ") + "; " + other.Name + ": " + strings.Join(y, ", ")
-	}
-	names := func(of func(*report.Report) map[string]string) []string {
-		all := map[string]bool{}
-		for _, r := range slices.Concat(base.Runs, other.Runs) {
-			for name := range of(r) {
-				all[name] = true
-			}
-		}
-		return slices.Sorted(maps.Keys(all))
-	}
-	for _, name := range names(settings) {
-		if differ := values(func(r *report.Report) string { return settings(r)[name] }); differ != "" {
-			list = append(list, fmt.Sprintf("%s differs (%s)", name, differ))
+	of, names := map[*report.Report]map[string]string{}, map[string]bool{}
+	for _, r := range slices.Concat(base.Runs, other.Runs) {
+		of[r] = settings(r)
+		for name := range of[r] {
+			names[name] = true
 		}
 	}
-	parts := slices.DeleteFunc(names(scenarioParts), func(name string) bool {
-		return values(func(r *report.Report) string { return cmp.Or(scenarioParts(r)[name], "absent") }) == ""
-	})
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		value := func(r *report.Report) string { return of[r][name] }
+		x, y := unique(base.Runs, value), unique(other.Runs, value)
+		part, inScenario := strings.CutPrefix(name, ofScenario)
+		switch {
+		case len(x) == 0 || len(y) == 0 || len(x) == 1 && slices.Equal(x, y):
+		case inScenario:
+			parts = append(parts, part)
+		default:
+			list = append(list, fmt.Sprintf("%s differs (%s: %s; %s: %s)", name, base.Name, strings.Join(x, ", "), other.Name, strings.Join(y, ", ")))
+		}
+	}
 	if len(parts) > 0 {
 		list = append(list, "the scenarios differ in "+strings.Join(parts, ", "))
 	}

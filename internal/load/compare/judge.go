@@ -10,7 +10,6 @@ import (
 	"github.com/aclements/go-moremath/stats"
 
 	"github.com/muster-fleet/muster/internal/load/number"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -100,46 +99,21 @@ func finite(change float64) float64 {
 	return change
 }
 
-// ledgerFigure counts kinds of wrong results and alerts. It has no objective: any of them is too much.
-type ledgerFigure struct {
-	name, what string
-	kinds      []string // of report.Wrong
-}
-
-// ledgerFigures returns the figures of the ledger; together they include every kind of wrong result.
-func ledgerFigures() []ledgerFigure {
-	return []ledgerFigure{
-		{"imbalance", "results missing, imbalances of the ledger, and results taken that had to be refused", []string{report.WrongResults, report.WrongTaken, report.WrongSignals}},
-		{"missed-turns", "turns that no agent ran, or that were given twice", []string{report.WrongTurns}},
-		{"wrong-alerts", "alerts, messages and stream lines that were missing, too many or wrong", []string{report.WrongAlerts, report.WrongSilence, report.WrongMessages, report.WrongLines}},
+// judgeWrong compares a count of wrong results in all runs, valid or not. One is a regression, and needs no test.
+func judgeWrong(f scenario.Figure, base, other []float64) Row {
+	greatest := func(values []float64) Summary {
+		s := summary(values)
+		s.Low, s.Center, s.High, s.Confidence = s.Values[0], s.Values[s.N-1], s.Values[s.N-1], 0
+		return s
 	}
-}
-
-// ledgerRows judge losses in any run, valid or not. One loss is a regression, and needs no test.
-func ledgerRows(base, other []*report.Report) (list []Row) {
-	if len(base) == 0 || len(other) == 0 {
-		return nil
+	r := Row{Figure: f.Name, What: f.What, Better: "less", Kind: f.Kind, Base: greatest(base), Other: greatest(other), Verdict: Same}
+	switch {
+	case r.Other.Center > 0:
+		r.Verdict = Worse
+	case r.Base.Center > 0:
+		r.Verdict = Better
 	}
-	for _, f := range ledgerFigures() {
-		greatest := func(runs []*report.Report) Summary {
-			var values []float64
-			for _, r := range runs {
-				values = append(values, float64(r.Wrong().Of(f.kinds...)))
-			}
-			s := summary(values)
-			s.Low, s.Center, s.High, s.Confidence = s.Values[0], s.Values[s.N-1], s.Values[s.N-1], 0
-			return s
-		}
-		row := Row{Figure: f.name, What: f.what, Better: "less", Kind: scenario.Count, Base: greatest(base), Other: greatest(other), Verdict: Same}
-		switch {
-		case row.Other.Center > 0:
-			row.Verdict = Worse
-		case row.Base.Center > 0:
-			row.Verdict = Better
-		}
-		list = append(list, row)
-	}
-	return list
+	return r
 }
 
 // order sorts by verdict, losses first, and within a verdict by change.

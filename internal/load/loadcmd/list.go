@@ -64,7 +64,7 @@ later versions; muster load show NAME says how much memory and how many open fil
 		if format.forPrograms() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		rows := [][]string{{"NAME", "AGENTS", "PER SECOND", "TAKES", "TODAY", "TITLE"}}
+		rows := [][]string{{"NAME", "AGENTS", "SENDS", "TAKES", "TODAY", "TITLE"}}
 		for i := range list {
 			l := &list[i]
 			rows = append(rows, []string{l.Name, number.Count(l.Agents), l.signals, l.takes, l.today(), l.Title})
