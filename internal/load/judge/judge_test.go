@@ -49,42 +49,39 @@ phases: [{steady: 10m}]
 
 // TestJudgeFindsLies changes the server's answers in many ways, and expects a finding of the right kind for each.
 func TestJudgeFindsLies(t *testing.T) {
-	watched := observe.Trigger{Node: 1, Item: 0}
+	type run struct {
+		*observe.State
+		members map[int]*observe.Ledger
+	}
+	watched, limit := observe.Trigger{Node: 1, Item: 0}, "the namespace has its limit of 2 series"
 	for name, c := range map[string]struct {
-		lie  func(members map[int]*observe.Ledger, s *observe.State)
+		lie  func(x *run)
 		want []report.Kind
 	}{
-		"none":      {func(map[int]*observe.Ledger, *observe.State) {}, nil},
-		"lost":      {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[3][4]-- }, []report.Kind{Lost}},
-		"no series": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
-		"no series, limited": {func(_ map[int]*observe.Ledger, s *observe.State) {
-			s.Counts[2][1], s.Sums[2][1], s.Raw[2][1], s.SeriesLimit = 0, 0, nil, "the namespace has its limit of 2 series"
+		"none":      {func(*run) {}, nil},
+		"lost":      {func(x *run) { x.Counts[3][4]-- }, []report.Kind{Lost}},
+		"no series": {func(x *run) { x.Counts[0][1], x.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
+		"no series, limited": {func(x *run) {
+			x.Counts[2][1], x.Sums[2][1], x.Raw[2][1], x.SeriesLimit = 0, 0, nil, limit
 		}, []report.Kind{Refused}},
-		"lost beside the limit": {func(_ map[int]*observe.Ledger, s *observe.State) {
-			s.Counts[3][4]--
-			s.SeriesLimit = "the namespace has its limit of 2 series"
-		}, []report.Kind{Lost}},
-		"doubled":                   {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[1][1]++ }, []report.Kind{Doubled}},
-		"one lost, another doubled": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Sums[1][3] += 0.01 }, []report.Kind{Wrong}},
-		"another value":             {func(_ map[int]*observe.Ledger, s *observe.State) { s.Raw[2][5][9] += 0.5 }, []report.Kind{Wrong}},
-		"swapped items":             {func(_ map[int]*observe.Ledger, s *observe.State) { s.Raw[2][5], s.Raw[2][6] = s.Raw[2][6], s.Raw[2][5] }, []report.Kind{Wrong}},
-		"problem missing":           {func(_ map[int]*observe.Ledger, s *observe.State) { delete(s.Problems, watched) }, []report.Kind{MissingProblem}},
-		"problem twice": {func(_ map[int]*observe.Ledger, s *observe.State) {
-			x := s.Problems[watched]
-			x.Opened++
-			s.Problems[watched] = x
+		"lost beside the limit":     {func(x *run) { x.Counts[3][4], x.SeriesLimit = x.Counts[3][4]-1, limit }, []report.Kind{Lost}},
+		"doubled":                   {func(x *run) { x.Counts[1][1]++ }, []report.Kind{Doubled}},
+		"one lost, another doubled": {func(x *run) { x.Sums[1][3] += 0.01 }, []report.Kind{Wrong}},
+		"another value":             {func(x *run) { x.Raw[2][5][9] += 0.5 }, []report.Kind{Wrong}},
+		"swapped items":             {func(x *run) { x.Raw[2][5], x.Raw[2][6] = x.Raw[2][6], x.Raw[2][5] }, []report.Kind{Wrong}},
+		"problem missing":           {func(x *run) { delete(x.Problems, watched) }, []report.Kind{MissingProblem}},
+		"problem twice": {func(x *run) {
+			x.Problems[watched] = observe.Problems{Opened: x.Problems[watched].Opened + 1, Open: x.Problems[watched].Open}
 		}, []report.Kind{FalseProblem}},
-		"never closed": {func(_ map[int]*observe.Ledger, s *observe.State) {
-			x := s.Problems[watched]
-			x.Open = !x.Open
-			s.Problems[watched] = x
+		"never closed": {func(x *run) {
+			x.Problems[watched] = observe.Problems{Opened: x.Problems[watched].Opened, Open: !x.Problems[watched].Open}
 		}, []report.Kind{WrongState}},
-		"of nobody": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Unknown++ }, []report.Kind{Unknown}},
-		"not acked": {func(members map[int]*observe.Ledger, _ *observe.State) { members[0].Taken-- }, []report.Kind{Unacknowledged}},
-		"not sent":  {func(members map[int]*observe.Ledger, _ *observe.State) { delete(members, 0) }, []report.Kind{Doubled, FalseProblem}},
+		"of nobody": {func(x *run) { x.Unknown++ }, []report.Kind{Unknown}},
+		"not acked": {func(x *run) { x.members[0].Taken-- }, []report.Kind{Unacknowledged}},
+		"not sent":  {func(x *run) { delete(x.members, 0) }, []report.Kind{Doubled, FalseProblem}},
 	} {
 		p, members, state := planned(t)
-		c.lie(members, state)
+		c.lie(&run{state, members})
 		var got []report.Kind
 		for _, f := range Values(p, members, state) {
 			got = append(got, f.Kind)

@@ -72,38 +72,33 @@ faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 // TestJudgeRunsFindsLies changes the server's answers about directives, and expects a finding of the right kind for
 // each.
 func TestJudgeRunsFindsLies(t *testing.T) {
+	type run struct {
+		*observe.Runs
+		m       *observe.MachineHistory
+		members map[int]*observe.Ledger
+	}
 	for name, c := range map[string]struct {
-		lie  func(members map[int]*observe.Ledger, s *observe.Runs, m *observe.MachineHistory)
+		lie  func(x *run)
 		want []report.Kind
 	}{
-		"none":           {func(map[int]*observe.Ledger, *observe.Runs, *observe.MachineHistory) {}, nil},
-		"another status": {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3]["compliant"]++ }, []report.Kind{WrongStatus}},
-		"no node":        {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3] = nil }, []report.Kind{WrongStatus}},
-		"another holder": {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) {
-			s.Directives[plan.DirectiveName(0)]--
-		}, []report.Kind{WrongHeld}},
-		"nobody's":  {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Directives["x"] = 1 }, []report.Kind{WrongHeld}},
-		"of nobody": {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Unknown++ }, []report.Kind{Unknown}},
-		"swapped status": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
-			slices.Reverse(m.Statuses[failingComponent(m)])
-		}, []report.Kind{WrongStatus}},
-		"entry lost": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
-			m.History[failingComponent(m)] = m.History[failingComponent(m)][1:]
-		}, []report.Kind{WrongHistory}},
-		"entry changed": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
-			m.History[failingComponent(m)][0][0] ^= 1
-		}, []report.Kind{WrongHistory}},
-		"not signed":   {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []report.Kind{Uncovered}},
-		"changed runs": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []report.Kind{BrokenChain}},
-		"chain broken": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
-			m.Breaks = []string{"first", "x"}
-		}, []report.Kind{BrokenChain}},
-		"old inventory": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) { m.Packages[0] = "1.0" }, []report.Kind{WrongInventory}},
-		"not acked":     {func(members map[int]*observe.Ledger, _ *observe.Runs, _ *observe.MachineHistory) { members[2].Taken-- }, []report.Kind{UnacknowledgedRuns}},
+		"none":           {func(*run) {}, nil},
+		"another status": {func(x *run) { x.Nodes[3]["compliant"]++ }, []report.Kind{WrongStatus}},
+		"no node":        {func(x *run) { x.Nodes[3] = nil }, []report.Kind{WrongStatus}},
+		"another holder": {func(x *run) { x.Directives[plan.DirectiveName(0)]-- }, []report.Kind{WrongHeld}},
+		"nobody's":       {func(x *run) { x.Directives["x"] = 1 }, []report.Kind{WrongHeld}},
+		"of nobody":      {func(x *run) { x.Unknown++ }, []report.Kind{Unknown}},
+		"swapped status": {func(x *run) { slices.Reverse(x.m.Statuses[failingComponent(x.m)]) }, []report.Kind{WrongStatus}},
+		"entry lost":     {func(x *run) { x.m.History[failingComponent(x.m)] = x.m.History[failingComponent(x.m)][1:] }, []report.Kind{WrongHistory}},
+		"entry changed":  {func(x *run) { x.m.History[failingComponent(x.m)][0][0] ^= 1 }, []report.Kind{WrongHistory}},
+		"not signed":     {func(x *run) { x.m.Covered-- }, []report.Kind{Uncovered}},
+		"changed runs":   {func(x *run) { x.m.Faults = []string{"x"} }, []report.Kind{BrokenChain}},
+		"chain broken":   {func(x *run) { x.m.Breaks = []string{"first", "x"} }, []report.Kind{BrokenChain}},
+		"old inventory":  {func(x *run) { x.m.Packages[0] = "1.0" }, []report.Kind{WrongInventory}},
+		"not acked":      {func(x *run) { x.members[2].Taken-- }, []report.Kind{UnacknowledgedRuns}},
 	} {
 		p, members, state := plannedRuns(t)
 		m := state.Machines[2]
-		c.lie(members, state, &m)
+		c.lie(&run{state, &m, members})
 		state.Machines[2] = m
 		var got []report.Kind
 		for _, f := range Directives(p, members, state) {

@@ -41,17 +41,17 @@ type format string
 
 // formatFlag adds -o; the first format is the default.
 func formatFlag(c *cobra.Command, allowed ...string) *format {
-	f := format(allowed[0])
-	list := strings.Join(allowed, ", ")
-	c.Flags().FuncP("output", "o", "`format`: one of "+list+" (default "+allowed[0]+")", func(text string) error {
-		if !slices.Contains(allowed, text) {
-			return fmt.Errorf("%q is none of %s", text, list)
+	f := new(format)
+	last := len(allowed) - 1
+	c.Flags().StringVarP((*string)(f), "output", "o", allowed[0], strings.Join(allowed[:last], ", ")+" or "+allowed[last])
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains(allowed, string(*f)) {
+			return model.Errorf(model.Invalid, "--output: %q is none of %s", *f, strings.Join(allowed, ", "))
 		}
-		f = format(text)
 		return nil
-	})
+	}
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
-	return &f
+	return f
 }
 
 // forPrograms reports whether the format is for programs.

@@ -90,6 +90,7 @@ func TestRefused(t *testing.T) {
 		{"show missing.yaml", model.NotFound, "missing.yaml"},
 		{"show glaber-400000-value", model.NotFound, "glaber-400000-values"},
 		{"show muster-storm --scale 0", model.Invalid, "--scale 0"},
+		{"list -o xml", model.Invalid, `--output: "xml" is none of table, json, yaml`},
 		{"new --checks 2000", model.Invalid, "want 1 to"},
 		{"record --data DIR", model.Invalid, "there is no file to write"},
 		{"record --data DIR -o TINY", model.Guarded, "exists already"},
