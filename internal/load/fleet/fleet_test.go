@@ -133,7 +133,7 @@ func TestLines(t *testing.T) {
 		for kind, n := range c.states {
 			all.held.add(kind, &Tally{States: n})
 		}
-		list, rate := linesOf(all, model.DefaultStatesPerNode), 0.0
+		list, rate := all.lines(), 0.0
 		for _, l := range list {
 			interval, _ := l.times()
 			rate += l.count / time.Duration(interval).Seconds()

@@ -19,8 +19,8 @@ type line struct {
 	count, rate float64 // checks and results per second of one node
 }
 
-// linesOf returns the lines of a class. A server accepts at most limit checks of each node.
-func linesOf(c *class, limit float64) []*line {
+// lines returns the lines of a class. A server accepts a limited number of checks of each node.
+func (c *class) lines() []*line {
 	var list []*line
 	for _, k := range c.held.kinds() {
 		n := float64(c.held[k].States) / float64(len(c.nodes))
@@ -35,8 +35,8 @@ func linesOf(c *class, limit float64) []*line {
 		whole += max(1, math.Round(l.count))
 	}
 	for _, l := range list {
-		if whole > limit {
-			l.count *= (limit - linesOfClass) / whole
+		if whole > model.DefaultStatesPerNode {
+			l.count *= (model.DefaultStatesPerNode - linesOfClass) / whole
 		}
 		l.count = max(1, math.Round(l.count))
 	}

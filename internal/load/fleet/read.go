@@ -20,24 +20,20 @@ const (
 	day       = 24 * time.Hour // without a sign of life, a node is not played
 )
 
-// Options holds the settings of Read.
-type Options struct {
-	Namespace string // empty: all
-	Say       func(format string, args ...any)
-}
-
 // reader reads one installation.
 type reader struct {
-	api   *client.Client
-	o     Options
+	api       *client.Client
+	namespace string // empty: all
+	say       func(format string, args ...any)
+
 	fleet *Fleet
 	nodes map[model.NodeID]*Node
 }
 
-// Read reads the shape of an installation from its API; every role may do that. It rests after each page for as long as
-// the answer took: it occupies at most half of one processor of the server.
-func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
-	r := &reader{api: api, o: o, nodes: map[model.NodeID]*Node{}, fleet: &Fleet{Checks: map[model.CheckID]Kind{}}}
+// Read reads the shape of a namespace from the API, or of all with an empty name; every role may do that. It rests after each
+// page for as long as the answer took: it occupies at most half of one processor of the server.
+func Read(ctx context.Context, api *client.Client, namespace string, say func(format string, args ...any)) (*Fleet, error) {
+	r := &reader{api: api, namespace: namespace, say: say, nodes: map[model.NodeID]*Node{}, fleet: &Fleet{Checks: map[model.CheckID]Kind{}}}
 	for _, step := range []func(context.Context) error{r.status, r.checks, r.declaredNodes, r.agents, r.events} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -62,7 +58,7 @@ func (r *reader) pages(ctx context.Context, page func(after string) (next string
 
 // status reads the version of the server.
 func (r *reader) status(ctx context.Context) error {
-	s, err := r.api.Status(ctx, r.o.Namespace)
+	s, err := r.api.Status(ctx, r.namespace)
 	if err != nil {
 		return err
 	}
@@ -71,10 +67,10 @@ func (r *reader) status(ctx context.Context) error {
 	switch {
 	case s.Nodes > 0:
 		return nil
-	case r.o.Namespace == "":
+	case r.namespace == "":
 		return model.Errorf(model.NotFound, "this server has no nodes: there is no fleet to describe").WithHint("muster load list shows scenarios that are shipped")
 	}
-	return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.o.Namespace).WithHint("-A takes the nodes of all namespaces, -n NAMESPACE those of another")
+	return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.namespace).WithHint("-A takes the nodes of all namespaces, -n NAMESPACE those of another")
 }
 
 // declared has the fields of a node or a check that a scenario needs.
@@ -145,13 +141,13 @@ func meanInterval(cron, zone string, from time.Time) model.Duration {
 
 // declaredNodes reads the nodes.
 func (r *reader) declaredNodes(ctx context.Context) error {
-	err := r.list(ctx, "Node", r.o.Namespace, func(d *declared) {
+	err := r.list(ctx, "Node", r.namespace, func(d *declared) {
 		n := &Node{TLS: true, Left: true, Held: Held{}}
 		n.Interval, n.Timeout = d.Spec.Keepalive.EffectiveTimes()
 		r.nodes[model.NodeID(d.Status.ID)] = n
 		r.fleet.Nodes = append(r.fleet.Nodes, n)
 	})
-	r.o.Say("read %d nodes and %d checks", len(r.fleet.Nodes), len(r.fleet.Checks))
+	r.say("read %d nodes and %d checks", len(r.fleet.Nodes), len(r.fleet.Checks))
 	return err
 }
 
@@ -160,7 +156,7 @@ func (r *reader) agents(ctx context.Context) error {
 	f := r.fleet
 	f.Never = len(f.Nodes)
 	return r.pages(ctx, func(after string) (string, error) {
-		page, err := r.api.Nodes.Agents(ctx, v1.AgentFilter{Namespace: r.o.Namespace, Limit: pageRows, After: after})
+		page, err := r.api.Nodes.Agents(ctx, v1.AgentFilter{Namespace: r.namespace, Limit: pageRows, After: after})
 		if err != nil {
 			return "", err
 		}
@@ -189,7 +185,7 @@ func (r *reader) events(ctx context.Context) error {
 	}
 	f, seen, printed, limit := r.fleet, map[place]bool{}, 0, 100
 	return r.pages(ctx, func(after string) (string, error) {
-		page, err := r.api.Events.List(ctx, v1.EventFilter{Namespace: r.o.Namespace, Limit: limit, After: after})
+		page, err := r.api.Events.List(ctx, v1.EventFilter{Namespace: r.namespace, Limit: limit, After: after})
 		if err != nil {
 			return "", err
 		}
@@ -212,7 +208,7 @@ func (r *reader) events(ctx context.Context) error {
 		}
 		if f.States >= printed+100_000 {
 			printed = f.States
-			r.o.Say("read %d event states", printed)
+			r.say("read %d event states", printed)
 		}
 		limit = min(pageRows, max(10, pageBytes/max(1, outputs/max(1, len(page.Items)))))
 		return page.Next, nil

@@ -55,7 +55,7 @@ func (c *class) class(number int) scenario.Class {
 		return cmp.Or(cmp.Compare(keepalives[b], keepalives[a]), cmp.Compare(a.interval, b.interval), cmp.Compare(a.timeout, b.timeout))
 	})[0]
 	out.Keepalive = &model.Keepalive{Interval: usual.interval, Timeout: usual.timeout}
-	for i, l := range linesOf(c, model.DefaultStatesPerNode) {
+	for i, l := range c.lines() {
 		out.Checks = append(out.Checks, l.check(fmt.Sprintf("check-%d-%d", number, i+1)))
 	}
 	return out

@@ -11,13 +11,11 @@ package folder
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -34,21 +32,7 @@ type Folder struct{ Path string }
 
 // Name returns the path of a folder for a run that begins now.
 func Name(run string, now time.Time) string {
-	return filepath.Join(Default, plain(run)+"-"+now.Format("20060102-150405"))
-}
-
-// plain replaces characters that file names and benchmark names must not have.
-func plain(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r) {
-			return r
-		}
-		return '-'
-	}, name)
-	if name = strings.Trim(name, "-."); name == "" {
-		name = "run"
-	}
-	return name
+	return filepath.Join(Default, cmp.Or(model.CleanName(run), "run")+"-"+now.Format("20060102-150405"))
 }
 
 // Make creates the folder, or returns an error if it already holds a report.
@@ -65,36 +49,28 @@ func Make(path string) (*Folder, error) {
 	return &Folder{path}, nil
 }
 
-// File is a file that Save writes in addition to the report.
-type File struct {
-	Name, What string
-	Write      func(ctx context.Context, w io.Writer) error // nothing written: there is no such file
-}
+// ServerLog is the name of the log of the server under test.
+const ServerLog = "server.log"
 
-// Save writes the report and all files, and lists the files in the report. It tries every file and joins the errors.
-func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
+// Save writes the report, its page, and the server's log unless it is empty, and lists them in the report. It tries every file.
+func (f *Folder) Save(rep *report.Report, serverLog []byte) error {
 	var errs []error
+	if len(serverLog) > 0 {
+		err := f.Write(ServerLog, serverLog)
+		if errs = append(errs, err); err == nil {
+			rep.AddFile(ServerLog, "log of the server under test")
+		}
+	}
 	rep.AddFile("run.json", "this report, for programs")
 	rep.AddFile("report.html", "this report to look at")
-	more = append(more, File{"report.html", "this report to look at", func(_ context.Context, w io.Writer) error { return page.Write(w, rep) }})
-	for _, x := range more {
-		var text bytes.Buffer
-		err := x.Write(ctx, &text)
-		if err == nil && text.Len() > 0 {
-			if err = replace(filepath.Join(f.Path, x.Name), text.Bytes()); err == nil {
-				rep.AddFile(x.Name, x.What)
-			}
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("write %s: %w", x.Name, err))
+	var html bytes.Buffer
+	errs = append(errs, page.Write(&html, rep), f.Write("report.html", html.Bytes()), rep.Save(filepath.Join(f.Path, "run.json")))
+	for _, err := range errs {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return f.full(err)
 		}
 	}
-	errs = append(errs, rep.Save(filepath.Join(f.Path, "run.json")))
-	err := errors.Join(errs...)
-	if noRoom(err) {
-		return f.full(err)
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 // full explains the error of a full disk, with the files that were written and those that were not.
@@ -103,27 +79,13 @@ func (f *Folder) full(err error) error {
 	if _, gone := os.Stat(filepath.Join(f.Path, "run.json")); gone == nil {
 		kept = "run.json is there, and not all beside it"
 	}
-	return model.Errorf(model.Limited, "the disk of %s is full: %s (%w)", f.Path, kept, firstOf(err)).
+	return model.Errorf(model.Limited, "the disk of %s is full: %s (%w)", f.Path, kept, err).
 		WithHint("the figures above are all there is; make room, or name a folder on another disk with --out, and play it again")
 }
 
-// noRoom reports whether an error means a full disk or quota.
-func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
-
-// firstOf returns the first error about a full disk among joined errors.
-func firstOf(err error) error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range many.Unwrap() {
-			if noRoom(one) {
-				return firstOf(one)
-			}
-		}
-	}
-	return err
-}
-
-// replace replaces a file, or keeps the old one if the disk is full.
-func replace(path string, data []byte) error {
+// Write replaces a file of the folder, or keeps the old one if the disk is full.
+func (f *Folder) Write(name string, data []byte) error {
+	path := filepath.Join(f.Path, name)
 	part := path + ".part"
 	err := os.WriteFile(part, data, 0o644)
 	if err == nil {
@@ -131,8 +93,9 @@ func replace(path string, data []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(part)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return err
+	return nil
 }
 
 // Discard removes the folder of a run without a report if it is empty. It reports whether the folder holds a file: the log

@@ -39,7 +39,7 @@ each take some minutes, in which the server works on as before.`,
 		if all {
 			namespace = ""
 		}
-		read, err := fleet.Read(cmd.Context(), api, fleet.Options{Namespace: namespace, Say: say})
+		read, err := fleet.Read(cmd.Context(), api, namespace, say)
 		if err != nil {
 			return err
 		}

@@ -219,17 +219,11 @@ func fallen(server *subject.Subject, kept *folder.Folder, err error) error {
 		return err
 	}
 	because := model.Errorf(model.Unavailable, "the server under test ended by itself: %s (%w)", fell, err)
-	if path, ok := keepLog(server, kept); ok {
-		because = because.WithHint("its log is %s", path)
+	var log bytes.Buffer
+	if server.CopyLog(context.Background(), &log) == nil && kept.Write(folder.ServerLog, log.Bytes()) == nil {
+		because = because.WithHint("its log is %s", filepath.Join(kept.Path, folder.ServerLog))
 	}
 	return because
-}
-
-// keepLog copies the server's log into the folder.
-func keepLog(server *subject.Subject, kept *folder.Folder) (path string, ok bool) {
-	var log bytes.Buffer
-	path = filepath.Join(kept.Path, "server.log")
-	return path, server.CopyLog(context.Background(), &log) == nil && os.WriteFile(path, log.Bytes(), 0o644) == nil
 }
 
 // logWithin is the longest time to read the log of a server that the run did not start.
@@ -237,16 +231,14 @@ const logWithin = 30 * time.Second
 
 // save saves the report with the server's log. A report without the log has a label.
 func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *report.Report) error {
-	var log strings.Builder
+	var log bytes.Buffer
 	reading, over := context.WithTimeout(ctx, logWithin)
 	defer over()
-	err := server.CopyLog(reading, &log)
-	if err != nil {
+	if err := server.CopyLog(reading, &log); err != nil {
 		rep.Label = append(rep.Label, fmt.Sprintf("the server's log is not in the report: %v", err))
 		log.Reset()
 	}
-	return kept.Save(ctx, rep, folder.File{Name: "server.log", What: "log of the server under test",
-		Write: func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, log.String()); return err }})
+	return kept.Save(rep, log.Bytes())
 }
 
 // entitle sets the title of a report.

@@ -43,7 +43,7 @@ func TestSeries(t *testing.T) {
 		rep, err := runs.playInto(name, func(kept *folder.Folder) (*report.Report, error) {
 			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{Missing: c.missing}, Valid: c.valid[played], Stopped: c.stopped, Verdict: []string{"x"}}
 			played++
-			return r, kept.Save(t.Context(), r)
+			return r, kept.Save(r, nil)
 		})
 		if played != len(c.valid) || c.code == 0 && (err != nil || rep.Valid != c.valid[played-1]) || c.code != 0 && !endsWith(err, c.code) {
 			t.Errorf("%s: played %d times, %v", name, played, err)
@@ -168,7 +168,7 @@ func TestNoLegAfterAStop(t *testing.T) {
 			run.Played()
 			s.signal(1, "")
 			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{}, Valid: valid}
-			return r, kept.Save(t.Context(), r)
+			return r, kept.Save(r, nil)
 		}
 		runs := seriesIn(t, out, s)
 		rep, err := runs.playInto("a/1", play)
