@@ -3,13 +3,11 @@ package fleet
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -67,12 +65,9 @@ func (f *Fleet) YAML(classes int) ([]byte, *scenario.Scenario, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := json.Marshal(sc)
-	if err == nil {
-		data, err = document.YAML(data)
-	}
+	data, err := sc.YAML()
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode the scenario: %w", err)
+		return nil, nil, err
 	}
 	var b bytes.Buffer
 	for _, line := range f.head(sc, rate) {

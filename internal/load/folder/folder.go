@@ -10,7 +10,6 @@
 package folder
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -63,8 +62,8 @@ func (f *Folder) Save(rep *report.Report, serverLog []byte) error {
 	}
 	rep.AddFile("run.json", "this report, for programs")
 	rep.AddFile("report.html", "this report to look at")
-	var html bytes.Buffer
-	errs = append(errs, page.Write(&html, rep), f.Write("report.html", html.Bytes()), rep.Save(filepath.Join(f.Path, "run.json")))
+	html, err := page.HTML(rep)
+	errs = append(errs, err, f.Write("report.html", html), rep.Save(filepath.Join(f.Path, "run.json")))
 	for _, err := range errs {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return f.full(err)

@@ -148,8 +148,8 @@ func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 					t.Errorf("size: %s", text)
 				}
 			}
-			var html strings.Builder
-			if err := page.Write(&html, read); err != nil || !strings.Contains(html.String(), "<title>Failed: ") || !strings.Contains(html.String(), "1 of ") {
+			html, err := page.HTML(read)
+			if text := string(html); err != nil || !strings.Contains(text, "<title>Failed: ") || !strings.Contains(text, "1 of ") {
 				t.Errorf("%v, the page does not say it", err)
 			}
 			if text, err := report.Markdown([]string{file}); err != nil || !strings.Contains(text, " wrong | **missed** |") {

@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -38,16 +37,16 @@ else and asks no other host for anything.`,
 			if err != nil {
 				return err
 			}
-			var text bytes.Buffer
-			if err := page.Write(&text, rep); err != nil {
+			html, err := page.HTML(rep)
+			if err != nil {
 				return err
 			}
 			if out == "-" {
-				_, err := cmd.OutOrStdout().Write(text.Bytes())
+				_, err := cmd.OutOrStdout().Write(html)
 				return err
 			}
 			out = cmp.Or(out, beside)
-			if err := os.WriteFile(out, text.Bytes(), 0o644); err != nil {
+			if err := os.WriteFile(out, html, 0o644); err != nil {
 				return fmt.Errorf("write the report: %w", err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%spage: %s\n", rep.Text(), out)

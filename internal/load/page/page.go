@@ -1,25 +1,22 @@
-// Package page writes the findings of a run as one HTML file. It needs no other file and asks no host for anything; its
+// Package page shows the findings of a run as one HTML file. It needs no other file and asks no host for anything; its
 // few lines of script show values under the pointer. Every chart has a table of the same data.
 //
-// Start reading at Write; charts.go has the drawings.
+// Start reading at HTML; charts.go has the drawings.
 package page
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	_ "embed" // the template, the style and the script
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/chart"
-	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -52,14 +49,14 @@ type view struct {
 	Script template.JS
 }
 
-// Write writes the report as one HTML file. The report is not changed.
-func Write(w io.Writer, rep *report.Report) error {
+// HTML returns the report as one HTML file. The report is not changed.
+func HTML(rep *report.Report) ([]byte, error) {
 	set, err := template.New("page").Funcs(template.FuncMap{"sign": signOf, "gauge": newGauge}).Parse(source)
 	if err == nil {
 		_, err = set.Parse(chart.Template())
 	}
 	if err != nil {
-		return fmt.Errorf("BUG: the template of the report: %w", err)
+		return nil, fmt.Errorf("BUG: the template of the report: %w", err)
 	}
 	sum := sha256.Sum256([]byte(script))
 	v := &view{Findings: rep.Findings(), Tiles: tiles(rep), Files: rep.Files, Again: again(rep), Typed: shell(rep.Command), Style: template.CSS(style), Script: template.JS(script),
@@ -71,23 +68,17 @@ func Write(w io.Writer, rep *report.Report) error {
 		v.Legend = nil
 	}
 	if rep.Scenario != nil {
-		data, err := json.Marshal(rep.Scenario.File())
-		if err == nil {
-			data, err = document.YAML(data)
-		}
+		file, err := rep.Scenario.File().YAML()
 		if err != nil {
-			return fmt.Errorf("encode the scenario: %w", err)
+			return nil, err
 		}
-		v.Scenario, v.Answers = string(data), rep.Scenario.Answers
+		v.Scenario, v.Answers = string(file), rep.Scenario.Answers
 	}
-	out := bufio.NewWriter(w)
-	if err = set.ExecuteTemplate(out, "page", v); err == nil {
-		err = out.Flush()
+	var out bytes.Buffer
+	if err := set.ExecuteTemplate(&out, "page", v); err != nil {
+		return nil, fmt.Errorf("write the page of the report: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("write the page of the report: %w", err)
-	}
-	return nil
+	return out.Bytes(), nil
 }
 
 // signOf returns the check mark or cross of a state.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"io"
 	"path/filepath"
 	"regexp"
@@ -19,9 +18,9 @@ import (
 // render returns the page of a report.
 func render(t *testing.T, rep *report.Report) string {
 	t.Helper()
-	var b bytes.Buffer
-	testenv.NoError(t, Write(&b, rep))
-	return b.String()
+	text, err := HTML(rep)
+	testenv.NoError(t, err)
+	return string(text)
 }
 
 // TestEveryKeptReportIsShown renders each report in bench/results, however old, and expects a well-formed page.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/internal/model"
@@ -168,6 +169,18 @@ func (s *Scenario) File() *Scenario {
 		}
 	}
 	return out
+}
+
+// YAML returns the scenario as a file.
+func (s *Scenario) YAML() ([]byte, error) {
+	data, err := json.Marshal(s)
+	if err == nil {
+		data, err = document.YAML(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode the scenario: %w", err)
+	}
+	return data, nil
 }
 
 // Played returns the played part as JSON, to compare it with that of another scenario: without texts, objectives and

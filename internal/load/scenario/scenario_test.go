@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -52,11 +51,9 @@ func readAndFill(t *testing.T, file string, data []byte) string {
 // asYAML encodes a scenario as YAML.
 func asYAML(t *testing.T, s *Scenario) string {
 	t.Helper()
-	data, err := json.Marshal(s)
+	data, err := s.YAML()
 	testenv.NoError(t, err)
-	text, err := document.YAML(data)
-	testenv.NoError(t, err)
-	return string(text)
+	return string(data)
 }
 
 // FuzzParse parses random files, and expects an Invalid error with lines, or a scenario that can be scaled, shortened

@@ -14,16 +14,6 @@ type Odometer struct {
 	past Process // of the lives before
 }
 
-// read reads the use of the process, or 0 if the server does not run.
-func (o *Odometer) read(pid int) Process {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if pid == 0 {
-		return o.add(0, Process{})
-	}
-	return o.add(pid, OfProcess(pid))
-}
-
 // add returns the sum with one more look. Caller holds the lock.
 func (o *Odometer) add(pid int, p Process) Process {
 	resident := p.RSS
@@ -58,8 +48,15 @@ type SoFar struct {
 // Use reads the use of loader and server; server returns the present process id, and nil means that it is unknown.
 func (o *Odometer) Use(at time.Duration, server func() int) SoFar {
 	u := SoFar{At: at, Loader: OfProcess(0), Busy: Busy(), Waited: lockWait()}
-	if server != nil {
-		u.Server = o.read(server())
+	if server == nil {
+		return u
 	}
+	pid, p := server(), Process{}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if pid != 0 {
+		p = OfProcess(pid)
+	}
+	u.Server = o.add(pid, p)
 	return u
 }
