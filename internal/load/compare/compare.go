@@ -136,7 +136,8 @@ func (r Row) Lost() bool { return wrongKinds[r.Figure] != nil }
 // are of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
-		if (r.Verdict == Worse || r.Verdict == Lacking) && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns.Name || slices.Contains(kinds, r.Kind)) {
+		asked := len(kinds) == 0 || r.Lost() || r.Figure == failedRuns.Name || slices.Contains(kinds, r.Kind)
+		if asked && (r.Verdict == Worse || r.Verdict == Lacking) {
 			list = append(list, r)
 		}
 	}
@@ -167,7 +168,8 @@ var failedRuns = scenario.Figure{Name: "failed-runs", What: "runs that failed", 
 // wrongs returns the counts of wrong results and alerts, which have no objective: any of them is too much.
 func wrongs() []scenario.Figure {
 	return []scenario.Figure{
-		{Name: "imbalance", What: "results missing, imbalances of the ledger, and results taken that had to be refused", Kind: scenario.Count},
+		{Name: "imbalance", Kind: scenario.Count,
+			What: "results missing, imbalances of the ledger, and results taken that had to be refused"},
 		{Name: "missed-turns", What: "turns that no agent ran, or that were given twice", Kind: scenario.Count},
 		{Name: "wrong-alerts", What: "alerts, messages and stream lines that were missing, too many or wrong", Kind: scenario.Count},
 	}

@@ -88,7 +88,8 @@ func differences(base, other Set) (list []string) {
 		case inScenario:
 			parts = append(parts, part)
 		default:
-			list = append(list, fmt.Sprintf("%s differs (%s: %s; %s: %s)", name, base.Name, strings.Join(x, ", "), other.Name, strings.Join(y, ", ")))
+			both := fmt.Sprintf("%s: %s; %s: %s", base.Name, strings.Join(x, ", "), other.Name, strings.Join(y, ", "))
+			list = append(list, fmt.Sprintf("%s differs (%s)", name, both))
 		}
 	}
 	if len(parts) > 0 {

@@ -59,7 +59,8 @@ func (l *line) times() (interval, ttl model.Duration) {
 
 // check returns the check of this line in the scenario file.
 func (l *line) check(name string) scenario.Check {
-	out := scenario.Check{Name: name, Count: int(l.count), Output: scenario.Output{Bytes: model.Size(min(max(l.Bytes/max(1, l.States), 48), scenario.MaxOutput))}}
+	out := scenario.Check{Name: name, Count: int(l.count)}
+	out.Output.Bytes = model.Size(min(max(l.Bytes/max(1, l.States), 48), scenario.MaxOutput))
 	out.Interval, out.TTL = l.times()
 	status, failing := map[string]float64{}, 0.0
 	for s, name := range []string{"", "warning", "critical", "unknown"} {

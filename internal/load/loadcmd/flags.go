@@ -111,8 +111,8 @@ func (o *runner) fits(f *pflag.FlagSet, sc *scenario.Scenario) error {
 	isSensu, server := sc.AgainstSensu(), f.Changed("server")
 	holds := map[string]bool{
 		"with --server": server, "without --server": !server && !isSensu, "with --target sensu": isSensu, "against Muster": !isSensu,
-		"with --server of Muster": server && !isSensu, "with --server of Muster or --sensu-bridge": server && !isSensu || f.Changed("sensu-bridge"),
-		"with --loaders": o.loaders > 1,
+		"with --server of Muster": server && !isSensu, "with --loaders": o.loaders > 1,
+		"with --server of Muster or --sensu-bridge": server && !isSensu || f.Changed("sensu-bridge"),
 	}
 	return refuseFlags(f, holds)
 }

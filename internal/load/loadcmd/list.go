@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -192,16 +191,15 @@ a drain. Edit it, play it with muster load run FILE. docs/load-reference.md name
 		Example: "  muster load new --agents 2000 --checks 40 --interval 5s >mine.yaml\n  muster load run mine.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var text bytes.Buffer
 			sc := u.Scenario()
 			sc.Name = "" // that of the file
-			if err := format("yaml").print(&text, sc); err != nil {
-				return err
+			text, err := sc.YAML()
+			if err == nil {
+				_, err = scenario.Parse("new.yaml", text)
 			}
-			if _, err := scenario.Parse("new.yaml", text.Bytes()); err != nil {
-				return err
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(text)
 			}
-			_, err := text.WriteTo(cmd.OutOrStdout())
 			return err
 		},
 	}

@@ -32,7 +32,8 @@ else and asks no other host for anything.`,
 			run, beside := findRun(args[0])
 			rep, err := report.Read(run)
 			if errors.Is(err, fs.ErrNotExist) {
-				return model.Errorf(model.NotFound, "there is no %s", run).WithHint("give a run.json, or the folder that muster load run wrote")
+				return model.Errorf(model.NotFound, "there is no %s", run).
+					WithHint("give a run.json, or the folder that muster load run wrote")
 			}
 			if err != nil {
 				return err

@@ -34,7 +34,8 @@ func (rep *Report) Figures() map[string]float64 {
 	all := map[string]float64{ // those that were not measured where they are 0
 		"p50": rep.Latency.P50, "p99": rep.Latency.P99, "p999": rep.Latency.P999, "max": rep.Latency.Max,
 		"beyond-p50": rep.BeyondLinger.P50, "beyond-p99": rep.BeyondLinger.P99,
-		"server-cpu": rep.Server.MicrosPerItem, "loader-cpu": rep.Loader.MicrosPerItem, "cpu-ratio": ratio(100*rep.Server.Cores, rep.Loader.Cores),
+		"server-cpu": rep.Server.MicrosPerItem, "loader-cpu": rep.Loader.MicrosPerItem,
+		"cpu-ratio":     ratio(100*rep.Server.Cores, rep.Loader.Cores),
 		"server-memory": float64(rep.Server.RSS) / 1e6, "agent-memory": rep.SessionBytes / 1000, "loader-memory": rep.AgentBytes / 1000,
 		"state-memory": rep.StateBytes, "connect": rep.ConnectSeconds,
 		"allocs": 1000 * inside.Allocs, "alloc-bytes": inside.AllocBytes, "wire-bytes": inside.WireBytes, "journal-bytes": inside.JournalBytes,

@@ -130,7 +130,8 @@ func (v *checker) fault(at string, f *Fault, end model.Duration, span string) {
 		v.pick(at+"."+x.kind, x.pick, v.nodesOf(x.pick))
 	}
 	v.lacks(f.For == 0 && f.Server == "stop", at, "write for: 10s", "the server would stay stopped")
-	v.when(f.For > 0 && (f.Cut != nil || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0].kind)
+	atOnce := f.Cut != nil || f.Server == "restart" || f.Server == "kill"
+	v.when(f.For > 0 && atOnce, at+".for", "leave it out", "%s is over when it is done", set[0].kind)
 }
 
 // moment checks a time within a span that lasts until end.
