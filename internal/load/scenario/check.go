@@ -294,12 +294,12 @@ var causes = map[string]struct {
 	hint   string
 	fields []string
 }{
-	"step":     {"write a phase step: 30s", []string{"Phase.Step"}},
-	"settle":   {"write settle: 30s in a steady phase", []string{"Phase.Settle"}},
-	"faults":   {"write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail", []string{"Fault.Stop", "Fault.Fail"}},
-	"outage":   {"write faults: [{at: 60s, cut: {}}], or server", []string{"Fault.Cut", "Fault.Server"}},
-	"restart":  {"write faults: [{at: 60s, server: kill}]", []string{"Fault.Server=restart", "Fault.Server=kill"}},
-	"turns":    {"write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop",
+	"step":    {"write a phase step: 30s", []string{"Phase.Step"}},
+	"settle":  {"write settle: 30s in a steady phase", []string{"Phase.Settle"}},
+	"faults":  {"write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail", []string{"Fault.Stop", "Fault.Fail"}},
+	"outage":  {"write faults: [{at: 60s, cut: {}}], or server", []string{"Fault.Cut", "Fault.Server"}},
+	"restart": {"write faults: [{at: 60s, server: kill}]", []string{"Fault.Server=restart", "Fault.Server=kill"}},
+	"turns": {"write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop",
 		[]string{"Check.RoundRobin"}},
 	"intent":   {"write intent: [{at: 60s, create: 5, kind: check}]", []string{"Scenario.Intent"}},
 	"lists":    {"write operators: {lists: 5}", []string{"Operators.Lists"}},
