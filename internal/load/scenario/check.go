@@ -11,12 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// check returns all flaws of a scenario that no file has.
-func (s *Scenario) check() model.Flaws { return s.checkWritten(func(string) bool { return false }) }
-
-// checkWritten returns all flaws that decoding does not find. Defaults are not filled in yet; written reports whether the
-// file has a field.
-func (s *Scenario) checkWritten(written func(field string) bool) model.Flaws {
+// check returns all flaws that decoding does not find. Defaults are not filled in yet; written reports whether the file has a
+// field.
+func (s *Scenario) check(written func(field string) bool) model.Flaws {
 	v := &checker{Scenario: s, written: written}
 	v.lacks(s.Scenario == "", "scenario", "begin the file with scenario: "+Version, "missing")
 	v.when(s.Scenario != "" && s.Scenario != Version, "scenario", "write "+Version, "%q is not known", s.Scenario)

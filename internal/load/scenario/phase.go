@@ -279,22 +279,8 @@ const (
 	ByRoute   = "route"   // the check names a route, which names the handler
 )
 
-// eachAlert calls f with every check that has an alert, for each class that holds it.
-func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
-	for i := range s.Agents {
-		for _, k := range s.Held(&s.Agents[i]) {
-			if k.Alert != "" {
-				f(&s.Agents[i], k.Check)
-			}
-		}
-	}
-}
-
 // HasAlerts reports whether any check has an alert.
-func (s *Scenario) HasAlerts() (found bool) {
-	s.eachAlert(func(*Class, *Check) { found = true })
-	return found
-}
+func (s *Scenario) HasAlerts() bool { return s.hasCheck(func(k *Check) bool { return k.Alert != "" }) }
 
 // FasterOthers reports whether a phase speeds up a pipeline other than the results.
 func (s *Scenario) FasterOthers() bool {

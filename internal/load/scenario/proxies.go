@@ -28,16 +28,18 @@ func (s *Scenario) Things(k *Check) (n int) {
 	return n
 }
 
-// hasCheck reports whether any class has a check of its own that is one.
-func (s *Scenario) hasCheck(is func(k Check) bool) bool {
-	return slices.ContainsFunc(s.Agents, func(c Class) bool { return slices.ContainsFunc(c.Checks, is) })
+// hasCheck reports whether any check is one.
+func (s *Scenario) hasCheck(is func(k *Check) bool) bool {
+	return slices.ContainsFunc(s.Placed(), func(p Placed) bool { return is(p.Check) })
 }
 
 // Turns reports whether the server requests runs of any check from one agent in turn.
-func (s *Scenario) Turns() bool { return s.hasCheck(func(k Check) bool { return k.RoundRobin }) }
+func (s *Scenario) Turns() bool { return s.hasCheck(func(k *Check) bool { return k.RoundRobin }) }
 
 // HasProxies reports whether any check is about proxy nodes.
-func (s *Scenario) HasProxies() bool { return s.hasCheck(func(k Check) bool { return k.Proxy != nil }) }
+func (s *Scenario) HasProxies() bool {
+	return s.hasCheck(func(k *Check) bool { return k.Proxy != nil })
+}
 
 // PerInterval returns the number of runs of a check of a class in each interval, on all agents together.
 func (s *Scenario) PerInterval(c *Class, k *Check) int {
@@ -56,7 +58,7 @@ func (s *Scenario) PerInterval(c *Class, k *Check) int {
 func (s *Scenario) scaleProxies(count func(int) int) {
 	for i := range s.Proxies {
 		p := &s.Proxies[i]
-		if !s.hasCheck(func(k Check) bool { return k.Proxy != nil && !k.RoundRobin && slices.Contains(k.Proxy.Groups, p.Name) }) {
+		if !s.hasCheck(func(k *Check) bool { return k.Proxy != nil && !k.RoundRobin && slices.Contains(k.Proxy.Groups, p.Name) }) {
 			p.Count = count(p.Count)
 		}
 	}

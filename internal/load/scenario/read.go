@@ -20,7 +20,7 @@ import (
 func Parse(file string, data []byte) (*Scenario, error) {
 	var s Scenario
 	if err := document.Decode(file, data, &s, func(written func(string) bool) model.Flaws {
-		return append(s.recordings(file), s.checkWritten(written)...)
+		return append(s.recordings(file), s.check(written)...)
 	}); err != nil {
 		return nil, err
 	}

@@ -13,20 +13,23 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// unwritten is of a scenario that no file has.
+func unwritten(string) bool { return false }
+
 // TestScaledStaysRight scales and shortens random valid scenarios, and expects valid ones with the same agents.
 func TestScaledStaysRight(t *testing.T) {
 	drawn, right := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScenario(t)
 		drawn++
-		if len(s.check()) > 0 {
+		if len(s.check(unwritten)) > 0 {
 			return
 		}
 		right++
 		s.Defaults()
 		m := Machine{Cores: rapid.IntRange(1, 8).Draw(t, "cores"), Memory: 8 << 30, Files: 20_000}
 		for what, form := range map[string]*Scenario{"filled in": s, "scaled": s.Scaled(rapid.Float64Range(0.001, 3).Draw(t, "factor")), "quick": s.Quick(m), "sized": s.Sized(2, 10*time.Second)} {
-			if flaws := form.check(); len(flaws) > 0 {
+			if flaws := form.check(unwritten); len(flaws) > 0 {
 				t.Fatalf("%s: %v\n%s\nof\n%s", what, flaws, form.Describe(), s.Describe())
 			}
 			for i := range form.Agents {
