@@ -48,8 +48,11 @@ func Make(path string) (*Folder, error) {
 	return &Folder{path}, nil
 }
 
-// ServerLog is the name of the log of the server under test.
-const ServerLog = "server.log"
+// Files of a folder beside run.json and report.html.
+const (
+	ServerLog      = "server.log"     // of the server under test
+	ObservationLog = "observed.jsonl" // by which the run can be judged again
+)
 
 // Save writes the report, its page, and the server's log unless it is empty, and lists them in the report. It tries every file.
 func (f *Folder) Save(rep *report.Report, serverLog []byte) error {
@@ -97,13 +100,12 @@ func (f *Folder) Write(name string, data []byte) error {
 	return nil
 }
 
-// Discard removes the folder of a run without a report if it is empty. It reports whether the folder holds a file: the log
-// that the run can be judged by.
-func (f *Folder) Discard(log string) (kept bool) {
+// Discard removes the folder of a run without a report if it is empty. It reports whether the folder holds the observation log.
+func (f *Folder) Discard() (kept bool) {
 	_ = os.Remove(f.Path) // only if it is empty, as the next
 	if filepath.Dir(f.Path) == Default {
 		_ = os.Remove(Default)
 	}
-	_, err := os.Stat(filepath.Join(f.Path, log))
+	_, err := os.Stat(filepath.Join(f.Path, ObservationLog))
 	return err == nil
 }

@@ -48,7 +48,7 @@ func TestDiscard(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	f, err := Make(path)
 	testenv.NoError(t, err)
-	if kept := f.Discard("observed.jsonl"); kept {
+	if kept := f.Discard(); kept {
 		t.Error("an empty folder is kept")
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -58,11 +58,11 @@ func TestDiscard(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.NoError(t, os.WriteFile(filepath.Join(path, "server.log"), []byte("x\n"), 0o600))
-	if kept := f.Discard("observed.jsonl"); kept {
+	if kept := f.Discard(); kept {
 		t.Error("the log of the server is no observation log")
 	}
-	testenv.NoError(t, os.WriteFile(filepath.Join(path, "observed.jsonl"), []byte("{}\n"), 0o600))
-	if kept := f.Discard("observed.jsonl"); !kept {
+	testenv.NoError(t, os.WriteFile(filepath.Join(path, ObservationLog), []byte("{}\n"), 0o600))
+	if kept := f.Discard(); !kept {
 		t.Error("the observation log is not kept")
 	}
 }

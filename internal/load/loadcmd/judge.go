@@ -9,16 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
-)
-
-// The file of the observation log in a run's folder, and its description.
-const (
-	observationLog      = "observed.jsonl"
-	observationLogTitle = "observations of the loader: muster load judge judges them again"
 )
 
 // judgeCommand makes the command muster load judge.
@@ -44,10 +39,10 @@ those of muster load run.`,
 
 // judgeAgain judges the observation log in the folder of a run.
 func judgeAgain(dir string) (*report.Report, error) {
-	path := filepath.Join(dir, observationLog)
+	path := filepath.Join(dir, folder.ObservationLog)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, model.Errorf(model.NotFound, "there is no %s in %s", observationLog, dir).WithHint("give a folder that muster load run wrote")
+		return nil, model.Errorf(model.NotFound, "there is no %s in %s", folder.ObservationLog, dir).WithHint("give a folder that muster load run wrote")
 	}
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (o *runner) run(nameOrFile string) error {
 	}
 	rep, err := o.against(sc, kept)
 	if rep == nil {
-		if kept.Discard(observationLog) {
+		if kept.Discard() {
 			o.say("there is no report; the seconds until then are in %s: muster load judge %s", kept.Path, kept.Path)
 		}
 		return o.stops.explain(err)
@@ -121,7 +121,7 @@ func (o *runner) against(sc *scenario.Scenario, kept *folder.Folder) (*report.Re
 	}
 	c := o.config
 	c.Part.Of = o.loaders
-	c.Scenario, c.Observed = sc, filepath.Join(kept.Path, observationLog)
+	c.Scenario, c.Observed = sc, filepath.Join(kept.Path, folder.ObservationLog)
 	view := progressOf(o.cmd.ErrOrStderr(), sc)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	defer o.stops.attach(&c, view)()
@@ -162,7 +162,7 @@ func (o *runner) against(sc *scenario.Scenario, kept *folder.Folder) (*report.Re
 		rep.Label = append(rep.Label, label)
 	}
 	rep.Environment = environment
-	rep.AddFile(observationLog, observationLogTitle)
+	rep.AddFile(folder.ObservationLog, "observations of the loader: muster load judge judges them again")
 	return rep, save(ctx, server, kept, rep)
 }
 

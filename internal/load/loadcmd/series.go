@@ -42,7 +42,7 @@ func (o *runner) playInto(name string, play func(*folder.Folder) (*report.Report
 			return nil, err
 		}
 		if rep, err = play(kept); rep == nil {
-			kept.Discard(observationLog)
+			kept.Discard()
 		}
 		switch {
 		case err != nil:

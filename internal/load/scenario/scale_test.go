@@ -306,17 +306,3 @@ func TestFilesAreTheLeast(t *testing.T) {
 		t.Errorf("%d agents of a loader alone, %d beside its server", loader, both)
 	}
 }
-
-// TestQuickLeavesTheServerItsFiles expects that a quick form has no more connections than its own server accepts.
-func TestQuickLeavesTheServerItsFiles(t *testing.T) {
-	for _, name := range Names() {
-		s, err := Load(name)
-		testenv.NoError(t, err)
-		for _, files := range []int{500, 1024, 4096, 20_000, 65_536} {
-			q := s.Quick(Machine{Cores: 64, Memory: 1 << 40, Files: files})
-			if need := Files(q.Nodes(""), true); need > files {
-				t.Errorf("%s with %d files: %d connections need %d", name, files, q.Nodes(""), need)
-			}
-		}
-	}
-}

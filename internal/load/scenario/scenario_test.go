@@ -146,6 +146,12 @@ func TestShipped(t *testing.T) {
 		if text := asYAML(t, s); readAndFill(t, name, []byte(text)) != text {
 			t.Errorf("%s is another when it is read back:\n%s", name, text)
 		}
+		for _, files := range []int{500, 1024, 4096, 20_000, 65_536} { // the run's own server takes its part
+			q := s.Quick(Machine{Cores: 64, Memory: 1 << 40, Files: files})
+			if need := Files(q.Nodes(""), true); need > files {
+				t.Errorf("%s with %d files: %d connections need %d", name, files, q.Nodes(""), need)
+			}
+		}
 		q := s.Quick(small)
 		text := asYAML(t, q)
 		if _, err := Parse(name, []byte(text)); err != nil {
