@@ -5,6 +5,7 @@
 package gate
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,25 +34,22 @@ func Limits() []compare.Limit {
 // Starved returns a sentence for each pair of pipelines of which one starved the other in more than half of the runs.
 func Starved(runs []*report.Report) (list []string) {
 	times, sentences := map[string]int{}, map[string]string{}
-	var pairs []string
 	for _, r := range runs {
-		seen := map[string]bool{} // two figures may name a pair
+		first := map[string]string{} // sentence by pair: two figures may name one
 		for _, p := range r.Phases {
 			for _, pair := range p.Starved {
-				if !slices.Contains(pairs, pair) {
-					pairs = append(pairs, pair)
+				n := slices.IndexFunc(p.Missed, func(s string) bool { return strings.HasPrefix(s, pair+": ") })
+				if n >= 0 && first[pair] == "" {
+					first[pair] = p.Missed[n]
 				}
-				if n := slices.IndexFunc(p.Missed, func(s string) bool { return strings.HasPrefix(s, pair+": ") }); n >= 0 && !seen[pair] {
-					sentences[pair] = p.Missed[n]
-				}
-				seen[pair] = true
 			}
 		}
-		for pair := range seen {
+		for pair, sentence := range first {
 			times[pair]++
+			sentences[pair] = sentence
 		}
 	}
-	for _, pair := range pairs {
+	for _, pair := range slices.Sorted(maps.Keys(times)) {
 		if 2*times[pair] > len(runs) {
 			list = append(list, sentences[pair])
 		}

@@ -78,7 +78,7 @@ func TestStarved(t *testing.T) {
 		want []string
 	}{
 		"none":        {runs(well), nil},
-		"one of one":  {runs(bad), []string{"fast starves the results: 9 ms", "fast starves history: 9 s"}},
+		"one of one":  {runs(bad), []string{"fast starves history: 9 s", "fast starves the results: 9 ms"}},
 		"one of two":  {runs(bad, well), nil},
 		"two of four": {runs(bad, well, bad, well), nil},
 		"of three":    {runs(bad, well, half), []string{"fast starves history: 8 s"}},
