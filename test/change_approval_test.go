@@ -50,7 +50,7 @@ func TestReviewedGroupChangeNeedsApproval(t *testing.T) {
 	harness.Run(t, s.Env(), "apply", "--yes", "-f", changed).Expect(0, "no node has the change of directive default/everywhere until another person types: muster rollout approve everywhere")
 	s.AwaitOutput("rollout show everywhere", "requested", "another person than its author has to approve it", "0 of 2 nodes have the new version", "n1, n2", `parameters.word: "one" → "two"`)
 	harness.Run(t, s.Env(), "rollout", "requests").Expect(0, "roll-out", "directive/everywhere updated", "muster rollout approve everywhere")
-	harness.Run(t, s.Env(), "rollout", "show", "laboratory").Expect(3, "has had no roll-out")
+	harness.Run(t, s.Env(), "rollout", "show", "laboratory").Expect(3, "has no roll-out")
 	s.AwaitOutput("get compliance n1/laboratory", "0.00 %", "non-compliant")
 	s.Kill()
 	s.Launch()

@@ -59,7 +59,7 @@ func TestRolloutProgressesAndRollsBack(t *testing.T) {
 	}
 	awaitAll("a new directive")
 	harness.Run(t, s.Env(), "rollout", "list").Expect(0, "no directive has had a roll-out")
-	harness.Run(t, s.Env(), "rollout", "show", "release").Expect(3, "directive release has had no roll-out")
+	harness.Run(t, s.Env(), "rollout", "show", "release").Expect(3, "directive release has no roll-out")
 
 	// The server dies after each step.
 	s.Apply(fmt.Sprintf(stagedPolicy, file, "v2", false))

@@ -50,7 +50,7 @@ func (d *Driver) Find(ctx context.Context, unit model.UnitID, name string) (inte
 			return r, nil
 		}
 	}
-	return intent.StoredRollout{}, model.Errorf(model.NotFound, "directive %s has had no roll-out", name).
+	return intent.StoredRollout{}, model.Errorf(model.NotFound, "directive %s has no roll-out", name).
 		WithHint("declare its steps, and change it: muster explain directive.rollout")
 }
 

@@ -178,7 +178,11 @@ func (s *rolloutRequest) runAction(ctx context.Context, verb rollout.Action, nee
 		return nil, err
 	}
 	s.InForce(ctx)
-	return s.newRolloutAnswer(ctx, key, id)
+	found, err := s.newRolloutAnswer(ctx, key, id)
+	if verb == rollout.Undo && model.ClassOf(err) == model.NotFound { // the restored declaration has no steps
+		return op.Answer(v1.Rollout{Namespace: key.Namespace, Directive: key.Name, State: string(model.RolloutUndone), Reason: "the declaration is that of before the change, without steps", Steps: []v1.RolloutStep{}}), nil
+	}
+	return found, err
 }
 
 // maxFailures is the most failures in an answer.

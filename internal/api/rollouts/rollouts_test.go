@@ -77,6 +77,28 @@ func (s *rolloutServer) advanceRollouts() {
 	testenv.NoError(s.T, s.Planner.CatchUp(s.T.Context()))
 }
 
+// TestUndoRestoresDeclarationWithoutSteps undoes a change that brought the steps of a directive, and expects success. The
+// directive has no roll-out then.
+func TestUndoRestoresDeclarationWithoutSteps(t *testing.T) {
+	s := &rolloutServer{Server: apitest.NewServer(t)}
+	s.Runs = map[model.NodeID][]reducer.Run{}
+	s.JoinNode("a", nil)
+	declaredFirst := strings.Replace(fmt.Sprintf(declared, "one", false), ", rollout: {steps: [50%], wait: 1m, approve: false}", "", 1)
+	s.Apply(declaredFirst)
+	s.unit, _ = s.Directory.UnitByName(directory.DirectiveKind, "default", "motd")
+	s.Apply(fmt.Sprintf(declared, "two", false))
+	s.advanceRollouts()
+	s.expect("GET", "/default/motd", s.Token, "", 200, `"state":"running"`)
+	s.expect("POST", "/default/motd/undo", s.Token, "{}", 200, `"state":"undone","reason":"the declaration is that of before the change, without steps"`)
+	if d := s.Directory.SourceUnit(model.DirectiveSource(s.unit)).Definition.AsDirective(); d.Parameters["text"] != "one" {
+		t.Errorf("after the undo %+v", d.Parameters)
+	}
+	s.expect("GET", "/default/motd", s.Token, "", 404, "directive motd has no roll-out")
+	s.Apply(strings.Replace(declaredFirst, "text: one", "text: three", 1))
+	entries := testenv.Value(s.Intent.Audit(t.Context(), intent.ChangeQuery{Kind: "Directive", Namespace: "default", Name: "motd", Limit: 2}, false))(t)
+	s.expect("POST", "/default/motd/undo", s.Token, fmt.Sprintf(`{"to":%d}`, entries[1].Revision), 200, `"state":"undone"`)
+}
+
 // TestRolloutOperations calls all operations on roll-outs as several users, and expects success only with the
 // needed rights. Another person approves a roll-out, and operators pause, continue, stop and undo it.
 func TestRolloutOperations(t *testing.T) {
@@ -98,7 +120,7 @@ func TestRolloutOperations(t *testing.T) {
 	}
 	operator, bob := login("otto", access.Operator), login("bob", access.Admin)
 	s.expect("GET", "", s.Token, "", 200, `"items":[]`)
-	s.expect("GET", "/default/motd", s.Token, "", 404, "directive motd has had no roll-out")
+	s.expect("GET", "/default/motd", s.Token, "", 404, "directive motd has no roll-out")
 	s.expect("GET", "/default/none", s.Token, "", 404, "none")
 
 	s.Advance(time.Hour)
