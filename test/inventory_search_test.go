@@ -67,6 +67,12 @@ func TestInventoryIsListedAndSearched(t *testing.T) {
 	a.Start()
 	s.AwaitOutput("get inventory web01 custom", "b8")
 	s.AwaitOutput("get inventory web01 custom --since 1h", "rack", "value b7 → b8")
+	harness.Run(t, s.Env(), "get", "inventory", "web01", "--since", "1h", "--where", `row.after.fields.value == "b8"`).Expect(0, "value b7 → b8")
+	if list := s.CLI("get", "inventory", "web01", "packages", "--where", `row.name == "dpkg" && row.fields.manager == "deb"`); strings.Count(list, "\n") != 2 {
+		t.Errorf("the condition selects one package, got\n%s", list)
+	}
+	harness.Run(t, s.Env(), "get", "inventory", "web01", "--where", `row.name == "none"`).Expect(0, "no entries match")
+	harness.Run(t, s.Env(), "get", "inventory", "web01", "-l", "name=dpkg").Expect(2, "entries of an inventory have no labels")
 	s.AwaitOutput("get nodes --group rack-b8", "web01")
 	if list := s.CLI("get", "nodes", "--group", "rack-b7"); strings.Contains(list, "web01") {
 		t.Errorf("the node is in the group of its old rack:\n%s", list)

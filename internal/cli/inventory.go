@@ -22,6 +22,9 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 		return model.Errorf(model.Invalid, "expected one or two arguments, NODE [SECTION], got %d", len(names)).
 			WithHint(`search in all nodes: muster get nodes --where 'inventory.packages.exists(p, p.name == "openssl")'`)
 	}
+	if g.Selector != "" {
+		return model.Errorf(model.Invalid, "entries of an inventory have no labels").WithHint(`muster get inventory %s --where 'row.name == "openssl"'`, names[0])
+	}
 	namespace, node, err := c.findObject(kind.Node().KindInfo, names[0])
 	if err != nil {
 		return err
@@ -34,14 +37,15 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	x, err := c.api.Nodes.Inventory(c.ctx, namespace, node, section, since)
+	x, err := c.api.Nodes.Inventory(c.ctx, namespace, node, section, since, g.RowFilter)
 	if err != nil {
 		return err
 	}
+	matching := textIf(g.Where != "", "no entries match")
 	stale := textIf(x.Stale, "a change was lost; the agent sends the complete inventory with its next session")
 	if !since.IsZero() {
 		return listOutput[v1.InventoryChange]{
-			value: x, items: x.Changes, empty: "no changes since " + c.TimeAndAge(since), notes: []string{stale},
+			value: x, items: x.Changes, empty: cmp.Or(matching, "no changes since "+c.TimeAndAge(since)), notes: []string{stale},
 			columns: screen.SplitColumns("TIME|SECTION|NAME|CHANGE"),
 			row: func(d v1.InventoryChange) []any {
 				e := cmp.Or(d.After, d.Before)
@@ -56,7 +60,7 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	more := textIf(len(items) < len(x.Items), model.CountNoun(len(x.Items)-len(items), "more entry")+": --limit 0 shows all, a section narrows: "+strings.Join(inventory.SectionNames(), ", "))
 	if form, ok := inventory.SchemaByName(section); ok {
 		return listOutput[v1.InventoryEntry]{
-			value: x, items: items, empty: "no " + section + " on node " + node, notes: []string{more, stale},
+			value: x, items: items, empty: cmp.Or(matching, "no "+section+" on node "+node), notes: []string{more, stale},
 			columns: screen.SplitColumns(strings.ToUpper(strings.Join(form.Fields, "|"))),
 			row: func(e v1.InventoryEntry) (row []any) {
 				for _, name := range form.Fields {
@@ -67,7 +71,7 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 		}.print(c)
 	}
 	return listOutput[v1.InventoryEntry]{
-		value: x, items: items, empty: "the inventory is empty", notes: []string{more, stale},
+		value: x, items: items, empty: cmp.Or(matching, "the inventory is empty"), notes: []string{more, stale},
 		columns: screen.SplitColumns("SECTION|NAME|VALUE"),
 		row:     func(e v1.InventoryEntry) []any { return []any{e.Section, e.Name, fieldsText(&e)} },
 	}.print(c)

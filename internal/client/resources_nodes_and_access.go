@@ -133,8 +133,8 @@ func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) 
 
 // Inventory returns the inventory (hardware and software) of a node, or one section of the inventory. With a
 // time `since`, it returns the changes after that time.
-func (n Nodes) Inventory(ctx context.Context, namespace, name, section string, since time.Time) (v1.Inventory, error) {
-	return getJSON[v1.Inventory](ctx, n.c, nodePath(namespace, name)+"/inventory", buildQuery("section", section, "since", since))
+func (n Nodes) Inventory(ctx context.Context, namespace, name, section string, since time.Time, narrow ...v1.RowFilter) (v1.Inventory, error) {
+	return getJSON[v1.Inventory](ctx, n.c, nodePath(namespace, name)+"/inventory", buildQuery("section", section, "since", since, narrow))
 }
 
 // CollectInventory asks the agent of a node to collect its inventory now.

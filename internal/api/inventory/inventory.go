@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/inventory"
@@ -39,6 +40,7 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 	op.NamedPath
 	Section string    `query:"section" maxLength:"64" doc:"Only this section, such as packages."`
 	Since   time.Time `query:"since" doc:"The changes since this time (RFC 3339), instead of the entries."`
+	list.Where
 }) (*op.Body[v1.Inventory], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Name)
 	if !ok {
@@ -64,7 +66,9 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 		}
 	}
 	if in.Since.IsZero() {
-		return op.Answer(out), nil
+		items, err := list.FilterRows(s.View, in.Where, out.Items)
+		out.Items = items
+		return op.Answer(out), err
 	}
 	for _, d := range s.Inventories.History(node, in.Since) {
 		for _, c := range inventory.Pair(d.Added, d.Removed) {
@@ -73,7 +77,9 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 			}
 		}
 	}
-	return op.Answer(out), nil
+	changes, err := list.FilterRows(s.View, in.Where, out.Changes)
+	out.Changes = changes
+	return op.Answer(out), err
 }
 
 // showEntry converts an inventory entry to its API type, and nil to nil.
