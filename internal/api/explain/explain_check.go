@@ -571,8 +571,12 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 		c.addTraceStep("notified", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResourceText(c.check))
 		return nil
 	case route.NoRecipient:
-		c.addTraceStep("notified", false, "not notified, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
-			"to notify now: apply a Route called default (muster explain route)", c.out.Namespace)
+		names := "the check names"
+		if c.source.Kind == model.SourceDirective {
+			names = "its policies name"
+		}
+		c.addTraceStep("notified", false, "not notified, because %s no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
+			"to notify now: apply a Route called default (muster explain route)", names, c.out.Namespace)
 		return nil
 	}
 	for _, r := range to {
