@@ -16,27 +16,21 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// whatever reports whether a figure means the same for every target; the others depend on acknowledgements or on
-// metrics of Muster.
-func whatever(figure string) bool {
-	return slices.Contains([]string{"rate", "connect", "machine", "server-cpu", "loader-memory"}, figure)
-}
-
 // TargetPlays returns an Unsupported error if RunTarget cannot play a scenario against a target, else nil.
 func TargetPlays(sc *scenario.Scenario, t play.Target) error {
 	plays := []string{"results", "keepalives", "output-sizes", "tls", "fleet-of-servers"} // the addresses decide about TLS, and there may be several
 	return sc.Refused(plays, "target "+t.Name(), "the system under test keeps the time, and its agents only answer", "a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
 }
 
-// leaveOut removes goals whose figure cannot be measured, and returns labels that say so.
-func (c *Config) leaveOut(measured func(figure string) bool, against string) (labels []string) {
+// leaveOut removes goals whose figure depends on acknowledgements, or on metrics of Muster, and returns labels that say so.
+func (c *Config) leaveOut(against string) (labels []string) {
 	var left []string
 	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g report.Goal) bool {
-		if measured(g.Name) {
-			return false
+		measured := slices.Contains([]string{"rate", "connect", "machine", "server-cpu", "loader-memory"}, g.Name)
+		if !measured {
+			left = append(left, g.Name)
 		}
-		left = append(left, g.Name)
-		return true
+		return !measured
 	})
 	if slices.Sort(left); len(left) > 0 {
 		labels = []string{fmt.Sprintf("not measured against %s, and not judged: %s", against, strings.Join(slices.Compact(left), ", "))}
@@ -86,7 +80,7 @@ func (c Config) asked(t play.Target) (Config, error) {
 	if err := c.takeObjectives([]string{"loader-memory"}); err != nil {
 		return c, err
 	}
-	c.labels = c.leaveOut(whatever, t.Name())
+	c.labels = c.leaveOut(t.Name())
 	return c, nil
 }
 

@@ -347,18 +347,16 @@ func (c *Checks) isHere(n int) bool { return n < c.known() && n > 0 && c.Start.R
 
 // add adds the sample of a loader to those of others.
 func (x *pending) add(s *report.Sample, leads, here bool) {
-	sum := &x.sample
-	failed, offered, connected := sum.Failed+s.Failed, sum.Offered, sum.Connected+s.Connected
-	cores, rss, others := sum.LoaderCPU+s.LoaderCPU, sum.LoaderRSS+s.LoaderRSS, sum.OthersCPU
-	if here {
-		others -= s.LoaderCPU
-	}
+	before, sum := x.sample, &x.sample
 	if leads {
 		*sum = *s
-		others += s.OthersCPU
+		sum.OthersCPU += before.OthersCPU
 	}
-	sum.Failed, sum.Offered, sum.Connected = failed, offered, connected
-	sum.LoaderCPU, sum.LoaderRSS, sum.OthersCPU = cores, rss, others
+	if here {
+		sum.OthersCPU -= s.LoaderCPU
+	}
+	sum.Failed, sum.Offered, sum.Connected = before.Failed+s.Failed, before.Offered, before.Connected+s.Connected
+	sum.LoaderCPU, sum.LoaderRSS = before.LoaderCPU+s.LoaderCPU, before.LoaderRSS+s.LoaderRSS
 }
 
 // told ends a second.

@@ -69,7 +69,7 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	c.open(second, 4)
 	c.answer(second, 5)
 	c.Assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).ToDefinition()}}, 6)
-	c.close()
+	c.closeOrders(func(*order) bool { return true })
 	want := []observe.Intent{{Entry: 1, Answered: 3, Agents: 3, Held: []int64{2, 6}}, {Entry: 2, Answered: 5, Agents: 2, Held: []int64{6}, Never: 1}}
 	if got := r.changes; !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v", got)

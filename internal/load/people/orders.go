@@ -85,24 +85,32 @@ func (c *Changes) took(o *order, since int64) {
 
 // closeHeld removes orders that all agents hold.
 func (c *Changes) closeHeld() {
-	c.orders = slices.DeleteFunc(c.orders, func(o *order) bool {
-		held := len(o.waiting) == 0 && o.Answered > 0
-		if held {
-			c.write(o, 0)
-		}
-		return held
-	})
-	c.some.Store(len(c.orders) > 0)
+	c.closeOrders(func(o *order) bool { return len(o.waiting) == 0 && o.Answered > 0 })
 }
 
-// write logs the result of an order.
-func (c *Changes) write(o *order, never int) {
+// closeOrders removes orders, and logs the result of those that the API answered. Agents with a session that do not hold an order
+// count as never.
+func (c *Changes) closeOrders(over func(o *order) bool) {
 	begin := c.time.Begin()
-	o.Meant, o.Answered, o.Agents, o.Never = o.Meant-begin, o.Answered-begin, len(o.Held)+len(o.waiting), never
-	for i := range o.Held {
-		o.Held[i] -= begin
-	}
-	c.run.Append(&o.Intent)
+	c.orders = slices.DeleteFunc(c.orders, func(o *order) bool {
+		if !over(o) {
+			return false
+		}
+		for a := range o.waiting {
+			if _, here := a.Here(); here {
+				o.Never++
+			}
+		}
+		if o.Answered > 0 {
+			o.Meant, o.Answered, o.Agents = o.Meant-begin, o.Answered-begin, len(o.Held)+len(o.waiting)
+			for i := range o.Held {
+				o.Held[i] -= begin
+			}
+			c.run.Append(&o.Intent)
+		}
+		return true
+	})
+	c.some.Store(len(c.orders) > 0)
 }
 
 // heldIn reports whether an assignment holds the order.
@@ -140,24 +148,7 @@ func (c *Changes) Await(ctx context.Context) {
 	for until := time.Now().Add(10 * time.Second); c.some.Load() && time.Now().Before(until) && ctx.Err() == nil; {
 		pause.For(ctx, 20*time.Millisecond)
 	}
-	c.close()
-}
-
-// close closes all orders.
-func (c *Changes) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, o := range c.orders {
-		never := 0
-		for a := range o.waiting {
-			if _, here := a.Here(); here {
-				never++
-			}
-		}
-		if o.Answered > 0 {
-			c.write(o, never)
-		}
-	}
-	c.orders = nil
-	c.some.Store(false)
+	c.closeOrders(func(*order) bool { return true })
 }
