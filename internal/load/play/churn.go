@@ -71,10 +71,12 @@ func (s *Script) offline(a *agent, length time.Duration) {
 	}
 }
 
-// renames counts the renames of nodes and those that failed.
+// renames holds the new names of nodes, and counts the renames.
 type renames struct {
 	asked, failed int
-	why           string // the first failure
+	why           string         // the first failure
+	waiting       map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
+	others        map[int]string // nodes of other processes that have another name now, by member
 }
 
 // rename renames a node by the API, or gives it its old name again; only the leading loader does so. The machine's
@@ -85,8 +87,8 @@ func (s *Script) rename(ctx context.Context, member int) {
 		return
 	}
 	fleet.mu.Lock()
-	waits := fleet.renaming[member]
-	fleet.renaming[member] = true
+	waits := fleet.renames.waiting[member]
+	fleet.renames.waiting[member] = true
 	fleet.mu.Unlock()
 	if waits {
 		return // for the answer to the one before
@@ -102,7 +104,7 @@ func (s *Script) rename(ctx context.Context, member int) {
 		fleet.call(member, to)
 	}
 	fleet.mu.Lock()
-	delete(fleet.renaming, member)
+	delete(fleet.renames.waiting, member)
 	fleet.mu.Unlock()
 	if err != nil && (ctx.Err() != nil || s.Away(began, fleet.Now())) {
 		return
@@ -123,7 +125,7 @@ func (f *Fleet) call(member int, name string) {
 		return
 	}
 	f.mu.Lock()
-	f.renamed[member] = name
+	f.renames.others[member] = name
 	f.mu.Unlock()
 	f.Renamed(member, name)
 }
@@ -143,14 +145,17 @@ func (f *Fleet) Rename(member int, name string) {
 func (f *Fleet) Renaming(member int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.renaming[member]
+	return f.renames.waiting[member]
 }
 
 // Renames describes the failed renames, or returns an empty text if there are none.
 func (f *Fleet) Renames() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.renames.String()
+	if f.renames.failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d renames failed: %s", f.renames.failed, f.renames.asked, f.renames.why)
 }
 
 // called returns the present name of the agent's node.
@@ -167,15 +172,7 @@ func (f *Fleet) Called(member int) string {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return cmp.Or(f.renamed[member], f.cfg.Members[member].Name)
-}
-
-// String describes the failed renames, or returns an empty text if there are none.
-func (n *renames) String() string {
-	if n.failed == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d renames failed: %s", n.failed, n.asked, n.why)
+	return cmp.Or(f.renames.others[member], f.cfg.Members[member].Name)
 }
 
 // Away reports whether a fault kept the server away at some time between from and to. A nil receiver returns false.

@@ -37,7 +37,7 @@ func TestRenamesThatFail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Fleet{Clock: &clock.Clock{Epoch: time.Now().Add(-time.Second)}, cfg: Options{API: api}, records: records{renaming: map[int]bool{}}}
+			r := &Fleet{Clock: &clock.Clock{Epoch: time.Now().Add(-time.Second)}, cfg: Options{API: api}, records: records{renames: renames{waiting: map[int]bool{}}}}
 			d := &Script{fleet: r}
 			if c.strike != nil {
 				c.strike.fault = scenario.Fault{Server: "kill"}
@@ -46,10 +46,10 @@ func TestRenamesThatFail(t *testing.T) {
 			a := &agent{fleet: r, name: "web-00000"}
 			r.seats = []*agent{a}
 			d.rename(t.Context(), 0)
-			if r.renames.failed != c.failed || a.name != c.name || r.renaming[0] {
+			if r.renames.failed != c.failed || a.name != c.name || r.renames.waiting[0] {
 				t.Errorf("%+v, the node is called %s", r.renames, a.name)
 			}
-			if said := r.renames.String(); (said == "") != (c.failed == 0) || c.failed > 0 && !strings.HasPrefix(said, "1 of 1 renames failed: ") {
+			if said := r.Renames(); (said == "") != (c.failed == 0) || c.failed > 0 && !strings.HasPrefix(said, "1 of 1 renames failed: ") {
 				t.Errorf("%q", said)
 			}
 		})

@@ -102,15 +102,13 @@ type records struct {
 	mu          sync.Mutex
 	definitions map[model.DefinitionID]*model.Definition
 	renames     renames
-	renaming    map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
-	renamed     map[int]string // nodes of other processes that have another name now, by member
 }
 
 // NewFleet returns the agents of a scenario whose defaults are filled in. It opens no session.
 func NewFleet(clock *clock.Clock, o Options) (*Fleet, error) {
 	f := &Fleet{Clock: clock, cfg: o, bootID: uuid.NewString(), unit: report.SoleUnit(o.Scenario), Renamed: func(int, string) {}}
 	f.opening = make(chan struct{}, o.Parallel)
-	f.records = records{definitions: map[model.DefinitionID]*model.Definition{}, renaming: map[int]bool{}, renamed: map[int]string{}}
+	f.records = records{definitions: map[model.DefinitionID]*model.Definition{}, renames: renames{waiting: map[int]bool{}, others: map[int]string{}}}
 	f.notes.counts = observe.NewCounts()
 	f.frames.New = func() any { return new(frame) }
 	f.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }

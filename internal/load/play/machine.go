@@ -14,7 +14,7 @@ import (
 type fate struct {
 	line    *cable        // of the present session
 	back    chan struct{} // the machine is off the network until it is closed; nil: it is on it
-	hung    bool          // has its session, and runs nothing
+	hung    bool          // has its session, sends keepalives and runs nothing
 	dead    bool          // off because it stands still: it makes no results either
 	excused bool          // that it has no session is the scenario's doing, and no outage
 	wrong   bool          // sends results that must be refused, too
@@ -168,13 +168,6 @@ func (a *agent) bootID() string {
 		return a.fleet.bootID
 	}
 	return uuid.NewSHA1(a.uid, []byte{byte(a.fate.boots), byte(a.fate.boots >> 8)}).String()
-}
-
-// hang stops the agent from running checks, or lets it run them again; it keeps its session and sends keepalives.
-func (a *agent) hang(hangs bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fate.hung = hangs
 }
 
 // force gives a status to results of checks whose intended time is not before from, until release.

@@ -195,12 +195,12 @@ func TestTurnsAreRun(t *testing.T) {
 	a.status, a.ledger.States = make([]model.Status, 1), make(observe.Entries, 1)
 	p.Epoch = time.Now().Add(-30 * time.Second)
 	b.phases[0] = (p.Epoch.UnixNano() + sec64(25)) % b.interval // it is 5 s late
-	a.hang(true)
+	a.fate.hung = true
 	a.turn(given)
 	if a.filling != nil {
 		t.Fatal("it hangs, and ran it")
 	}
-	a.hang(false)
+	a.fate.hung = false
 	p.Start(sec64(26))
 	a.turn(given)
 	if a.filling != nil {

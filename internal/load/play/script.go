@@ -98,28 +98,27 @@ func (s *Script) Play(ctx context.Context) {
 	}
 }
 
-// effects returns what a fault does to each agent, and what its end does; nil means nothing. A cut is a storm.
+// effects returns what a fault does to each agent, and what its end does. A cut is a storm.
 func (x *strike) effects() (strike, undo func(a *agent)) {
 	switch f := &x.fault; {
 	case f.Stop != nil:
 		return func(a *agent) { a.vanish(true) }, (*agent).appear
 	case f.Hang != nil:
-		return func(a *agent) { a.hang(true) }, func(a *agent) { a.hang(false) }
+		return befall(func(f *fate) { f.hung = true }), befall(func(f *fate) { f.hung = false })
 	case f.Fail != nil:
 		return func(a *agent) { a.force(x.checks[a.class], x.status, x.at) }, func(a *agent) { a.release(x.checks[a.class], x.until) }
 	case f.Wrong != nil:
-		return func(a *agent) { a.be(true) }, func(a *agent) { a.be(false) }
+		return befall(func(f *fate) { f.wrong = true }), befall(func(f *fate) { f.wrong = false })
 	}
-	return nil, nil
+	return befall(func(*fate) {}), befall(func(*fate) {})
 }
 
-// each calls do for each agent, unless do is nil.
-func each(agents []*agent, do func(a *agent)) {
-	if do == nil {
-		return
-	}
-	for _, a := range agents {
-		do(a)
+// befall returns a function that changes the fate of an agent.
+func befall(change func(f *fate)) func(a *agent) {
+	return func(a *agent) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		change(&a.fate)
 	}
 }
 
@@ -134,7 +133,9 @@ func (s *Script) strike(ctx context.Context, x *strike) {
 	s.mu.Unlock()
 	s.log(x, false)
 	do, _ := x.effects()
-	each(x.agents, do)
+	for _, a := range x.agents {
+		do(a)
+	}
 	for _, p := range x.pairs {
 		p.force(x.status, x.at)
 	}
@@ -159,7 +160,9 @@ func (s *Script) undo(_ context.Context, x *strike) {
 	s.mu.Unlock()
 	s.log(x, true)
 	_, undo := x.effects()
-	each(x.agents, undo)
+	for _, a := range x.agents {
+		undo(a)
+	}
 	for _, p := range x.pairs {
 		p.release(x.until)
 	}
@@ -231,13 +234,6 @@ func (s *Script) Failed() error {
 		}
 	}
 	return nil
-}
-
-// be starts or stops sending results that the server must refuse.
-func (a *agent) be(wrong bool) {
-	a.mu.Lock()
-	a.fate.wrong = wrong
-	a.mu.Unlock()
 }
 
 // awayTimes returns the times since begin in which faults kept the server away.
