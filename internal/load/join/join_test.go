@@ -223,8 +223,12 @@ func TestALossEndsTheRun(t *testing.T) {
 		leave      func(l *Lead, f *Follower)
 		lead, rest string
 	}{
-		"silent":      {func(l *Lead, _ *Follower) { _ = l.all()[0].stream.SetReadDeadline(time.Now().Add(-time.Second)) }, "loader 2 of 3 (" + load.Hostname() + ") was lost: it said nothing for 10s", "loader 2 of 3"},
-		"gave up":     {func(_ *Lead, f *Follower) { f.Close(model.Errorf(model.Limited, "no room")) }, "loader 2 of 3 (" + load.Hostname() + "): no room", "no room"},
+		"silent":  {func(l *Lead, _ *Follower) { _ = l.all()[0].stream.SetReadDeadline(time.Now().Add(-time.Second)) }, "loader 2 of 3 (" + load.Hostname() + ") was lost: it said nothing for 10s", "loader 2 of 3"},
+		"gave up": {func(_ *Lead, f *Follower) { f.Close(model.Errorf(model.Limited, "no room")) }, "loader 2 of 3 (" + load.Hostname() + "): no room", "no room"},
+		"cannot obey": {func(l *Lead, f *Follower) {
+			f.Hear(func(time.Duration, []plan.Part) error { return model.Errorf(model.Limited, "the phase is over here") }, func(int, string) {})
+			l.Follow(time.Second, []plan.Part{{To: 9, Rate: 1}})
+		}, "loader 2 of 3 (" + load.Hostname() + "): the phase is over here", "the phase is over here"},
 		"lead leaves": {func(l *Lead, _ *Follower) { l.Close() }, "", "the loader that leads has left the run"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,17 +246,6 @@ func TestALossEndsTheRun(t *testing.T) {
 				t.Error("the lead goes on")
 			}
 		})
-	}
-}
-
-// TestAFollowersFailureIsReported lets a follower fail to carry out an order, and expects its reason on the lead.
-func TestAFollowersFailureIsReported(t *testing.T) {
-	l, followers := gathered(t, 2)
-	followers[0].Hear(func(time.Duration, []plan.Part) error { return model.Errorf(model.Limited, "the phase is over here") }, nil)
-	l.Follow(time.Second, []plan.Part{{To: 9, Rate: 1}})
-	<-l.Context().Done()
-	if err := context.Cause(l.Context()); err.Error() != "loader 2 of 2 ("+load.Hostname()+"): the phase is over here" {
-		t.Errorf("the lead says %q", err)
 	}
 }
 
