@@ -1,6 +1,6 @@
 // Package outbound limits the addresses to which a server connects for its users, who write them into handlers and Assets:
-// no link-local network, where clouds answer with credentials, and none of the server's own listeners. Redirects stay
-// on their host. A setting allows exceptions.
+// no link-local network and no other metadata service of a cloud, which answers with credentials, and none of the server's
+// own listeners. Redirects stay on their host. A setting allows exceptions.
 //
 // No goroutines, no locks. Start reading at Policy.Dialer.
 package outbound
@@ -62,8 +62,12 @@ func (p *Policy) check(network, address string) error {
 	if slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
 		return nil
 	}
-	if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsInterfaceLocalMulticast() {
+	target := embeddedIPv4(ip)
+	if target.IsLinkLocalUnicast() || target.IsLinkLocalMulticast() || target.IsInterfaceLocalMulticast() {
 		return model.Errorf(model.Forbidden, "%s is a link-local address, which only the server's setting --outbound-allow %s allows", ip, ip)
+	}
+	if slices.ContainsFunc(metadataNetworks(), func(n netip.Prefix) bool { return n.Contains(target) }) {
+		return model.Errorf(model.Forbidden, "%s is the address of a cloud's metadata service, which only the server's setting --outbound-allow %s allows", ip, ip)
 	}
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
@@ -75,6 +79,35 @@ func (p *Policy) check(network, address string) error {
 		}
 	}
 	return nil
+}
+
+// metadataNetworks returns the addresses of clouds' metadata services outside of link-local networks. Such a service
+// answers its virtual machines with credentials.
+func metadataNetworks() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba Cloud
+		netip.MustParsePrefix("168.63.129.16/32"),       // Azure
+		netip.MustParsePrefix("192.0.0.192/32"),         // Oracle Cloud Classic
+		netip.MustParsePrefix("fd00:100::100:200/128"),  // Alibaba Cloud
+		netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway
+		netip.MustParsePrefix("fd00:a9fe:a9fe::1/128"),  // Linode
+		netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), // Oracle Cloud
+		netip.MustParsePrefix("fd00:ec2::/32"),          // Amazon, all local services
+		netip.MustParsePrefix("fd20:ce::254/128"),       // Google Cloud
+	}
+}
+
+// embeddedIPv4 returns the IPv4 address to which a gateway translates an IPv6 address, by NAT64 (RFC 6052, RFC 8215) or
+// 6to4 (RFC 3056). Other addresses are returned unchanged.
+func embeddedIPv4(ip netip.Addr) netip.Addr {
+	b := ip.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip), netip.MustParsePrefix("64:ff9b:1::/48").Contains(ip):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case netip.MustParsePrefix("2002::/16").Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return ip
 }
 
 // isLocal reports whether an address belongs to the local machine.

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOwnListenersAndLinkLocalAddressesAreRefused expects connections to the server's own listeners and to link-local
-// addresses to fail. Exceptions allow such connections.
-func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
+// TestOwnListenersAndMetadataAddressesAreRefused expects connections to the server's own listeners, link-local addresses and
+// metadata services to fail. Exceptions allow such connections.
+func TestOwnListenersAndMetadataAddressesAreRefused(t *testing.T) {
 	all := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer all.Close()
 	port := all.Addr().(*net.TCPAddr).Port
@@ -20,7 +20,7 @@ func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
 		return []net.Addr{&net.TCPAddr{IP: net.IPv6zero, Port: port}, &net.TCPAddr{IP: net.ParseIP("127.0.0.1"), Port: 1}}
 	}
 	strict := testenv.Value(Parse(nil, listeners))(t)
-	lenient := testenv.Value(Parse([]string{"127.0.0.0/8", "169.254.169.254", "objects.example.org"}, listeners))(t)
+	lenient := testenv.Value(Parse([]string{"127.0.0.0/8", "169.254.169.254", "168.63.129.16", "objects.example.org"}, listeners))(t)
 	at := func(host string) string {
 		_, p, _ := net.SplitHostPort(all.Addr().String())
 		return net.JoinHostPort(host, p)
@@ -37,18 +37,44 @@ func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
 		{"tcp4", "169.254.169.254:80", "169.254.169.254 is a link-local address"},
 		{"udp6", "[fe80::1%eth0]:53", "is a link-local address"},
 		{"tcp6", "[::ffff:169.254.169.254]:80", "is a link-local address"},
+		{"tcp6", "[64:ff9b::169.254.169.254]:80", "is a link-local address"},
+		{"tcp6", "[64:ff9b:1::a9fe:a9fe]:80", "is a link-local address"},
+		{"tcp6", "[2002:a9fe:a9fe::1]:80", "is a link-local address"},
+		{"tcp4", "100.100.100.200:80", "100.100.100.200 is the address of a cloud's metadata service"},
+		{"tcp6", "[::ffff:100.100.100.200]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[64:ff9b::168.63.129.16]:80", "is the address of a cloud's metadata service"},
+		{"tcp4", "168.63.129.16:32526", "is the address of a cloud's metadata service"},
+		{"tcp4", "192.0.0.192:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd00:ec2::254]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd00:ec2::23]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd20:ce::254]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd00:c1::a9fe:a9fe]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd00:42::42]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd00:a9fe:a9fe::1]:80", "is the address of a cloud's metadata service"},
+		{"tcp6", "[fd00:100::100:200]:80", "is the address of a cloud's metadata service"},
+		{"udp4", "168.63.129.16:53", "is the address of a cloud's metadata service"},
+		{"tcp4", "100.100.100.201:80", ""}, // other machines of such a network stay reachable
+		{"tcp6", "[fd00:ec3::254]:80", ""},
+		{"tcp6", "[64:ff9b::192.0.2.1]:80", ""},
+		{"tcp6", "[2001:db8::1]:80", ""},
 	} {
 		err := strict.check(c.network, c.address)
 		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%s: %v, want %q", c.address, err, c.refused)
 		}
 	}
-	for _, address := range []string{at("127.0.0.1"), "169.254.169.254:80"} {
+	for _, address := range []string{at("127.0.0.1"), "169.254.169.254:80", "168.63.129.16:80"} {
 		if err := lenient.check("tcp", address); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	if conn, err := strict.Dialer().DialContext(t.Context(), "tcp", at("localhost")); err == nil || !strings.Contains(err.Error(), "is a listener of this server") {
+		t.Errorf("%v %v", conn, err)
+	}
+	if t.Failed() {
+		t.FailNow() // a policy without these addresses would connect
+	}
+	if conn, err := strict.Dialer().DialContext(t.Context(), "tcp", "100.100.100.200:80"); err == nil || !strings.Contains(err.Error(), "metadata service") {
 		t.Errorf("%v %v", conn, err)
 	}
 	if _, err := Parse([]string{"http://x"}, listeners); err == nil {
