@@ -204,7 +204,9 @@ func (x *session) answerSecrets(id uint64, names []string) {
 		}
 		given[i].Error = "the node's assignment does not contain the secret"
 		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
-		x.srv.cfg.Log.Warn("refused a secret that is not in the node's assignment", "node", x.Node.Name, "secret", name)
+		x.srv.logSecretRefusal.Do(func() {
+			x.srv.cfg.Log.Warn("refused a secret that is not in the node's assignment; at most one line a minute, see muster_secrets_total", "node", x.Node.Name, "secret", name)
+		})
 	}
 	values, errs := x.srv.cfg.Secret.Resolve(x.srv.life.Base, named)
 	for k, i := range index {

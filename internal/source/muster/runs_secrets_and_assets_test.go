@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -206,8 +207,9 @@ func (a *testAgent) waitAnswers(w *testServer, n float64) {
 // TestAgentGetsSecretsOfItsAssignmentOnly expects an agent to get only the secrets of its checks. Without a proven
 // identity it gets none.
 func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
-	asked := make(chan string, 8)
+	asked, text := make(chan string, 8), &logBuffer{}
 	w := newTestServer(t, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(text, nil))
 		c.Secret = func(_ context.Context, namespace, name string) (core.SecretValue, error) {
 			asked <- namespace + "/" + name
 			if name == "broken" {
@@ -253,5 +255,8 @@ func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 		if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues(outcome)); n != want {
 			t.Errorf("%v %s, want %v", n, outcome, want)
 		}
+	}
+	if n := text.countText("refused a secret"); n != 1 {
+		t.Errorf("%d lines in the log about 2 refused secrets, expected one a minute", n)
 	}
 }

@@ -190,6 +190,8 @@ func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	}
 	x.Mu.Unlock()
 	if !again {
-		x.srv.cfg.Log.Warn("the hash of an agent's assignment differs from the hash of the assignment that the server sent", "node", x.Node.Name)
+		x.srv.logHashMismatch.Do(func() {
+			x.srv.cfg.Log.Warn("the hash of an agent's assignment differs from the hash of the assignment that the server sent; at most one line a minute", "node", x.Node.Name)
+		})
 	}
 }

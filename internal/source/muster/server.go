@@ -10,6 +10,8 @@ import (
 	"time"
 	"unique"
 
+	"golang.org/x/time/rate"
+
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/admission"
@@ -39,10 +41,12 @@ type Server struct {
 	acks     *core.WriterQueue[*session]
 	pushes   *core.WriterQueue[*session]
 
-	started         time.Time    // of New, with its monotonic reading
-	clock           core.Clock   // listening time
-	drainRetry      atomic.Int64 // ms after which agents come back while the server drains; 0: it does not drain
-	closingSessions atomic.Int64 // sessions that leave the registry and have not written the mark of their end
+	started          time.Time  // of New, with its monotonic reading
+	clock            core.Clock // listening time
+	logSecretRefusal rate.Sometimes
+	logHashMismatch  rate.Sometimes
+	drainRetry       atomic.Int64 // ms after which agents come back while the server drains; 0: it does not drain
+	closingSessions  atomic.Int64 // sessions that leave the registry and have not written the mark of their end
 
 	batches sync.Pool // *wire.BatchReader
 	records sync.Pool // *core.Record
@@ -54,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	l := &cfg.Limits
-	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines(),
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines(), logSecretRefusal: admission.OncePerMinute(), logHashMismatch: admission.OncePerMinute(),
 		pressures: core.FillLevels{Stats: cfg.Journal.Stats, QueueBytes: l.JournalQueueBytes, OtherQueues: cfg.Pressures}}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressures.Highest(); return max(0, share) })
 	cfg.Registerer.MustRegister(fleetMetrics{s})

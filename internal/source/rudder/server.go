@@ -284,7 +284,9 @@ func (s *Server) handleInventory(ctx context.Context, namespaces []string, data,
 	}
 	n.lastMade = m.logged
 	if limit, reason := s.cfg.Intent.RecordReport(info, intent.AgentReport{Facts: m.facts}); limit != "" {
-		s.cfg.Log.Warn("refused the facts of a node of Rudder", "node", info.Name, "limit", limit, "reason", reason)
+		s.refused.Do(func() {
+			s.cfg.Log.Warn("refused the facts of a node of Rudder; at most one line a minute", "node", info.Name, "limit", limit, "reason", reason)
+		})
 	}
 	return tookInventory, nil
 }
