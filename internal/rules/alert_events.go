@@ -44,7 +44,8 @@ type alertEvent struct {
 // reportAlerts writes the changed alerts of a rule group to the journal as changes of events. An alert that fires
 // opens a problem, one that is resolved closes it. An alert that Prometheus' rules have forgotten, 15 minutes after
 // its end, loses its event.
-func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error {
+func (v *evaluator) reportAlerts(ctx context.Context, g *Group, at time.Time) error {
+	e := v.engine
 	active, unlocated := e.activeAlerts(ctx, g)
 	rules, err := g.alertingRulesByName(), unlocated
 	var changes eventChanges
@@ -55,7 +56,7 @@ func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error
 			severity := severityOf(a.Labels)
 			if was != nil && was.problem && was.severity == severity {
 				was.loaded = false
-			} else if was == nil && e.countEvents(g.Namespace()) >= maxNamespaceAlerts {
+			} else if was == nil && v.countEvents() >= maxNamespaceAlerts {
 				e.metrics.verdicts[limitedVerdict].Inc()
 				err = cmp.Or(err, fmt.Errorf("namespace %s has reached its limit of %d alert events, so the server creates no event for a further alert", g.Namespace(), maxNamespaceAlerts))
 			} else {
@@ -179,12 +180,10 @@ func alertText(a *promrules.Alert) string {
 // maxOutput bounds the output of an event of an alert in bytes.
 const maxOutput = 16 << 10
 
-// countEvents returns the number of alert events in a namespace.
-func (e *Engine) countEvents(namespace string) (n int) {
-	for _, g := range e.byUnit {
-		if g.Namespace() == namespace {
-			n += len(g.events)
-		}
+// countEvents returns the number of alert events in the namespace.
+func (v *evaluator) countEvents() (n int) {
+	for _, g := range v.byUnit {
+		n += len(g.events)
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	promrules "github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -33,7 +35,7 @@ const (
 	maxNamespaceAlerts = 10_000           // events of alerts of a namespace
 	maxSamples         = 5_000_000        // in memory, for one rule
 	ruleTimeout        = 10 * time.Second // of one rule
-	groupTimeout       = time.Minute      // of all rules of one group, because other groups wait meanwhile
+	groupTimeout       = time.Minute      // of all rules of one group, because groups of other namespaces may wait meanwhile
 )
 
 // refreshInterval is the longest time until a changed RuleGroup is in force.
@@ -77,10 +79,10 @@ type Engine struct {
 	parser  parser.Parser
 	metrics metrics
 	counts  [evaluationOutcomes]atomic.Uint64
-	byUnit  map[model.UnitID]*Group
+	turns   evaluationTurns
 
-	mu     sync.Mutex
-	groups []*Group // by namespace and name
+	mu         sync.Mutex
+	evaluators []*evaluator // by namespace
 }
 
 // New returns an engine that evaluates recording and alerting rules once Run is called. Run reads the groups.
@@ -94,40 +96,54 @@ func New(o Options) *Engine {
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
-	e := &Engine{opts: o, parser: promexpr.NewParser(), byUnit: map[model.UnitID]*Group{}}
+	e := &Engine{opts: o, parser: promexpr.NewParser()}
 	e.query = promql.NewEngine(promql.EngineOpts{
 		Logger: o.Log, MaxSamples: maxSamples, Timeout: ruleTimeout, EnableAtModifier: true, EnableNegativeOffset: true, Parser: e.parser,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 	})
 	e.metrics = newMetrics(o.Registerer, func() float64 { return float64(len(e.Groups())) })
+	o.Registerer.MustRegister(lagMetric{e})
 	return e
 }
 
 // Run evaluates each rule group at its due times until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
+	running, ctx := errgroup.WithContext(ctx)
 	for revision := int64(-1); ; {
 		if now := e.opts.Directory.Revision(); now != revision {
-			if err := e.reloadGroups(ctx, revision < 0); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+			for _, v := range e.declareGroups(e.opts.Groups(), revision < 0) {
+				running.Go(func() error { return v.run(ctx) })
 			}
 			revision = now
 		}
-		next := e.nextGroup()
-		wait := refreshInterval
-		if next != nil {
-			wait = min(wait, next.due.Sub(e.opts.Now()))
+		if pause.For(ctx, refreshInterval) != nil {
+			return running.Wait()
 		}
-		if wait > 0 {
-			if pause.For(ctx, wait) != nil {
-				return nil
-			}
-			continue
-		}
-		e.evaluate(ctx, next)
 	}
+}
+
+// declareGroups hands the declared RuleGroups to the evaluators of their namespaces. It returns the evaluators of
+// namespaces that had none. atStart: the server has just started, so that alerts have a state of the run before.
+func (e *Engine) declareGroups(units []*directory.Unit, atStart bool) (added []*evaluator) {
+	byNamespace := map[string][]*directory.Unit{}
+	for _, u := range units {
+		byNamespace[u.Namespace] = append(byNamespace[u.Namespace], u)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.evaluators = slices.DeleteFunc(e.evaluators, func(v *evaluator) bool {
+		v.declare(byNamespace[v.namespace])
+		delete(byNamespace, v.namespace)
+		return len(v.declared) == 0
+	})
+	for namespace, units := range byNamespace {
+		v := newEvaluator(e, namespace, atStart)
+		v.declare(units)
+		added = append(added, v)
+	}
+	e.evaluators = append(e.evaluators, added...)
+	slices.SortFunc(e.evaluators, func(a, b *evaluator) int { return strings.Compare(a.namespace, b.namespace) })
+	return added
 }
 
 // Counts has the numbers of rule evaluations since the server's start.
@@ -138,113 +154,14 @@ func (e *Engine) Counts() Counts {
 	return Counts{e.counts[goodEvaluation].Load(), e.counts[failedEvaluation].Load(), e.counts[missedEvaluation].Load()}
 }
 
-// nextGroup returns the rule group with the earliest due time, or nil without groups.
-func (e *Engine) nextGroup() (next *Group) {
-	for _, g := range e.Groups() {
-		if !g.refused && (next == nil || g.due.Before(next.due)) {
-			next = g
-		}
-	}
-	return next
-}
-
-// Groups returns the rule groups, sorted by namespace and name. The caller must not change the list.
-func (e *Engine) Groups() []*Group {
+// Groups returns the rule groups, sorted by namespace and name.
+func (e *Engine) Groups() (list []*Group) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.groups
-}
-
-// reloadGroups adds, changes and removes rule groups according to the declared RuleGroups. atStart: the server has just
-// started, so that alerts have a state of the run before.
-func (e *Engine) reloadGroups(ctx context.Context, atStart bool) error {
-	units := e.opts.Groups()
-	rules := map[string]int{}
-	var list []*Group
-	declared := map[model.UnitID]bool{}
-	for _, u := range units {
-		if u.Disabled || u.Definition.AsRuleGroup() == nil {
-			continue
-		}
-		declared[u.ID] = true
-		g := e.byUnit[u.ID]
-		if g == nil || g.unit.Definition.ID != u.Definition.ID || g.unit.Name != u.Name || g.unit.DisplayName != u.DisplayName {
-			made, err := e.newGroup(u, atStart)
-			if err != nil { // validated by apply, so another version of Muster stored it
-				e.opts.Log.Error("cannot compile a RuleGroup; its rules are not evaluated", "group", u.Name.String(), "error", err)
-				continue
-			}
-			if g != nil {
-				made.copyStateFrom(g)
-			}
-			g = made
-			e.byUnit[u.ID] = g
-		}
-		g.unit = u
-		rules[u.Namespace] += len(g.Rules())
-		if g.refused = rules[u.Namespace] > maxNamespaceRules; g.refused {
-			g.setError(fmt.Errorf("the rule group is not evaluated: namespace %s has more than %d rules", u.Namespace, maxNamespaceRules))
-		}
-		list = append(list, g)
+	for _, v := range e.evaluators {
+		list = append(list, v.Groups()...)
 	}
-	if atStart {
-		if err := e.loadEvents(ctx, units); err != nil {
-			return err
-		}
-	}
-	for id, g := range e.byUnit {
-		if !declared[id] {
-			delete(e.byUnit, id)
-			e.endGroup(ctx, g, slices.ContainsFunc(units, func(u *directory.Unit) bool { return u.ID == id }))
-		}
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.groups = list
-	return nil
-}
-
-// endGroup stops the evaluation of a rule group, and marks its recorded series as ended (stale). So queries
-// find no later values of the series. The problems of a disabled group close; the planner has removed the
-// events of a deleted one.
-func (e *Engine) endGroup(ctx context.Context, g *Group, disabled bool) {
-	now := e.opts.Now()
-	if g.Group != nil {
-		empty := promrules.NewGroup(promrules.GroupOptions{Name: g.Name(), File: g.File(), Interval: g.Interval(), Opts: g.opts})
-		empty.CopyState(g.Group)
-		empty.Eval(ctx, now)
-	}
-	if disabled {
-		if err := e.closeEvents(ctx, g, now); err != nil && ctx.Err() == nil {
-			e.opts.Log.Warn("cannot close the problems of a disabled RuleGroup", "group", g.unit.Name.String(), "err", err)
-		}
-	}
-}
-
-// evaluate evaluates a rule group, and reports the changes of its alerts. It reports the changes of the group's
-// alerts.
-func (e *Engine) evaluate(ctx context.Context, g *Group) {
-	missed := int64(e.opts.Now().Sub(g.due) / g.Interval())
-	at := g.due.Add(time.Duration(missed) * g.Interval())
-	g.due = at.Add(g.Interval())
-	e.metrics.evaluations[missedEvaluation].Add(float64(missed))
-	e.counts[missedEvaluation].Add(uint64(missed))
-	g.missed.Add(missed)
-	limited, cancel := context.WithTimeout(ctx, groupTimeout)
-	defer cancel()
-	promrules.DefaultEvalIterationFunc(limited, g.Group, at)
-	if ctx.Err() != nil {
-		return
-	}
-	g.evaluations++
-	if g.restores && g.evaluations == 2 { // as Prometheus: recording rules have written the series that alerts read
-		g.RestoreForState(e.opts.Now())
-		g.restores = false
-	}
-	e.metrics.seconds.Add(g.GetEvaluationTime().Seconds())
-	e.countOutcomes(g)
-	err := e.reportAlerts(ctx, g, at)
-	e.logGroupError(g, err)
+	return list
 }
 
 // countOutcomes counts the evaluated rules by outcome, such as failed.
@@ -279,37 +196,6 @@ func (e *Engine) logGroupError(g *Group, err error) {
 		e.opts.Log.Info("all rules of the group work again", "group", g.unit.Name.String())
 	}
 	g.troubled = text != ""
-}
-
-// loadEvents adds existing alert events to the rule groups that produced the events, at the server's start. A disabled
-// group gets its events, too, so that refresh ends it.
-func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error {
-	var ids []model.CheckID
-	for _, u := range units {
-		ids = append(ids, u.ID)
-		if g := e.byUnit[u.ID]; g == nil { // disabled: its events end
-			e.byUnit[u.ID] = &Group{unit: u, events: map[eventKey]*alertEvent{}}
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	q := event.Query{Checks: ids, Limit: event.MaxLimit, ByNode: true}
-	for {
-		page, err := e.opts.Events(ctx, q)
-		if err != nil {
-			return fmt.Errorf("list the alert events of rule groups: %w", err)
-		}
-		for i := range page.States {
-			st := &page.States[i]
-			if g := e.byUnit[st.Check]; g != nil && st.Instance != "" {
-				g.events[eventKey{st.Node, st.Instance}] = &alertEvent{problem: st.Status != model.OK, severity: st.Severity, loaded: true}
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return nil
-		}
-	}
 }
 
 // queryFunc returns the function with which rules evaluate PromQL expressions over a namespace's series.

@@ -27,7 +27,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	r := &testEngine{t: b, store: store, now: time.Unix(0, 0), nodes: map[string]model.NodeID{}}
 	r.declare(spec)
 	r.engine = New(r.options())
-	if err := r.engine.reloadGroups(b.Context(), false); err != nil {
+	r.of = newEvaluator(r.engine, "", false)
+	if err := r.of.reloadGroups(b.Context(), r.units); err != nil {
 		b.Fatal(err)
 	}
 	for i := range 10_000 {
@@ -38,12 +39,12 @@ func BenchmarkEvaluate(b *testing.B) {
 		}
 	}
 	r.now = time.Unix(59, 0)
-	g := r.engine.Groups()[0]
+	g := r.of.Groups()[0]
 	var before, after syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
 	for b.Loop() {
 		g.due = r.now
-		r.engine.evaluate(b.Context(), g)
+		r.of.evaluate(b.Context(), g)
 	}
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
 	b.ReportMetric(float64(after.Utime.Nano()+after.Stime.Nano()-before.Utime.Nano()-before.Stime.Nano())/1e6/float64(b.N), "cpu-ms/op")

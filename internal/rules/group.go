@@ -18,13 +18,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// Group is a RuleGroup with its compiled rules and the state of the evaluation. Only Engine.Run changes it;
-// readers use the methods of Prometheus' group and missed, which are safe for concurrent use.
+// Group is a RuleGroup with its compiled rules and the state of the evaluation. Only the evaluator of its namespace changes
+// it; readers use the methods of Prometheus' group, namespace and missed, which are safe for concurrent use.
 type Group struct {
 	*promrules.Group
-	opts   *promrules.ManagerOptions
-	unit   *directory.Unit
-	missed atomic.Int64 // evaluations that were skipped, because one took longer than the interval
+	namespace string
+	opts      *promrules.ManagerOptions
+	unit      *directory.Unit
+	missed    atomic.Int64 // evaluations that were skipped, because one took longer than the interval
 
 	due         time.Time
 	evaluations int  // since the start, up to 2
@@ -35,7 +36,7 @@ type Group struct {
 }
 
 // Namespace returns the namespace of the group.
-func (g *Group) Namespace() string { return g.unit.Namespace }
+func (g *Group) Namespace() string { return g.namespace }
 
 // Missed returns how many evaluations the group has skipped because the previous evaluation took too long.
 func (g *Group) Missed() int64 { return g.missed.Load() }
@@ -72,7 +73,7 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	if name == "" {
 		name = u.Name.Name
 	}
-	g := &Group{opts: opts, unit: u, restores: restores, events: map[eventKey]*alertEvent{}}
+	g := &Group{namespace: u.Namespace, opts: opts, unit: u, restores: restores, events: map[eventKey]*alertEvent{}}
 	g.Group = promrules.NewGroup(promrules.GroupOptions{
 		Name: name, File: u.Name.String(), Interval: c.Interval, Limit: int(c.Limit), Rules: rules, ShouldRestore: restores, Opts: opts, QueryOffset: &c.QueryOffset,
 	})

@@ -50,3 +50,22 @@ func newMetrics(r prometheus.Registerer, groups func() float64) (m metrics) {
 	meter.Gauge("groups", "RuleGroups that are evaluated.", groups)
 	return m
 }
+
+// lagMetric exports how late each namespace's rules are. The lags are computed at each scrape.
+type lagMetric struct{ engine *Engine }
+
+// Describe sends the description of the metric to Prometheus' registry.
+func (m lagMetric) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect sends the lag of each namespace with rule groups.
+func (m lagMetric) Collect(ch chan<- prometheus.Metric) {
+	lag := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "muster_rules_lag_seconds", Help: "Time since the evaluation of a RuleGroup that waits or runs was due, by namespace."}, []string{"namespace"})
+	m.engine.mu.Lock()
+	now := m.engine.opts.Now()
+	for _, v := range m.engine.evaluators {
+		lag.WithLabelValues(v.namespace).Set(v.lag(now).Seconds())
+	}
+	m.engine.mu.Unlock()
+	lag.Collect(ch)
+}

@@ -45,6 +45,7 @@ type testEngine struct {
 	changes []string // verdicts as text
 	fail    error    // of the next records
 	engine  *Engine
+	of      *evaluator // of the namespace of the test's rule group
 }
 
 // newTestEngine returns a test engine with nodes web1 and web2 and one group of rules.
@@ -69,7 +70,8 @@ func (r *testEngine) declare(spec model.RuleGroupSpec) {
 // start starts a new rules engine in place of the old, to simulate a restart of the server.
 func (r *testEngine) start() {
 	r.engine = New(r.options())
-	testenv.NoError(r.t, r.engine.reloadGroups(r.t.Context(), true))
+	r.of = r.engine.declareGroups(r.units, true)[0]
+	testenv.NoError(r.t, r.of.reloadGroups(r.t.Context(), r.units))
 }
 
 // options returns the settings of the test's rules engine.
@@ -165,7 +167,7 @@ func (r *testEngine) insert(name, node string, value float64) {
 func (r *testEngine) evaluate() {
 	g := r.engine.Groups()[0]
 	g.due = r.now
-	r.engine.evaluate(r.t.Context(), g)
+	r.of.evaluate(r.t.Context(), g)
 }
 
 // query evaluates a PromQL expression at the present time, and returns the series as text.
@@ -348,7 +350,7 @@ func TestEditsAndFailures(t *testing.T) {
 			t.Fatalf("%s: open problems %q, expected %q", what, got, want)
 		}
 	}
-	refresh := func() { testenv.NoError(t, r.engine.reloadGroups(t.Context(), false)) }
+	refresh := func() { testenv.NoError(t, r.of.reloadGroups(t.Context(), r.units)) }
 	r.fail = errors.New("disk full")
 	for range 4 {
 		tick(9)
@@ -395,7 +397,7 @@ func TestMissedEvaluations(t *testing.T) {
 	g := r.engine.Groups()[0]
 	first := g.due
 	r.now = first.Add(3*step + time.Second)
-	r.engine.evaluate(t.Context(), g)
+	r.of.evaluate(t.Context(), g)
 	if g.Missed() != 3 || !g.due.Equal(first.Add(4*step)) || !g.GetLastEvalTimestamp().Equal(first.Add(3*step)) {
 		t.Errorf("missed %d, next at %s, last at %s", g.Missed(), g.due, g.GetLastEvalTimestamp())
 	}
