@@ -191,6 +191,13 @@ func (c *templateChecker) resultOf(command *parse.CommandNode, piped []templateV
 		}
 		return templateValue{growth: sum * (1 + 4*strings.Count(format, "%"))}, nil
 	case "reReplaceAll":
+		pattern, ok := literal(0)
+		if !ok {
+			return templateValue{}, fmt.Errorf("%s: the regular expression of reReplaceAll must be a text", command)
+		}
+		if _, err := addPatternSteps(0, pattern); err != nil {
+			return templateValue{}, fmt.Errorf("%s: %w", command, err)
+		}
 		by, ok := literal(1)
 		if !ok {
 			return templateValue{}, fmt.Errorf("%s: the replacement of reReplaceAll must be a text", command)

@@ -34,6 +34,41 @@ func TestLabelsDoNotGrow(t *testing.T) {
 	}
 }
 
+// TestRegularExpressionsAreBounded parses expressions and selectors with large regular expressions, and expects errors
+// before the parser compiles them.
+func TestRegularExpressionsAreBounded(t *testing.T) {
+	large, literals := strings.Repeat(".{1000}", 2000), strings.TrimSuffix(strings.Repeat("web-0001.example.com|", 700), "|")
+	for expr, want := range map[string]bool{
+		`up{node=~"` + literals + `"}`:                              true,
+		`up{node=~"web.*", job!~".+(a|b){3}"} or {a=~"[a-z]{100}"}`: true,
+		`label_replace(up, "a", "$1", "b", "([^:]+):.{100}")`:       true,
+		`up{node="` + large + `"}`:                                  true, // no regular expression
+		`up{node=~"` + large + `"}`:                                 false,
+		`rate(up{job="x",node!~'` + large + `'}[5m])`:               false,
+		"{node=~`" + large + "`}":                                   false,
+		"{node=~ # a comment\n\"" + large + "\"}":                   false,
+		`up{node=~"\x2e{1000}\x2e{1000}.{1000}` + large + `"}`:      false,
+		`{` + strings.Repeat(`a=~"(..){1000}",`, 11) + `}`:          false,
+		`label_replace(up, "a", "$1", "b", ("` + large + `"))`:      false,
+		`max_over_time(up{a=~".{900}"}[5m:1m]) > ` + strings.Repeat("1 + ", 40) + `up{b=~"(.{10}){100}(.{100}){10}` + strings.Repeat("(.{10}){100}", 18) + `"}`: false,
+	} {
+		_, err := NewParser().ParseExpr(expr)
+		bounded := err != nil && strings.Contains(err.Error(), "regular expressions have more than")
+		if bounded == want {
+			t.Errorf("%.100s: %v", expr, err)
+		}
+	}
+	for selector, want := range map[string]bool{`up{node=~"web.*"}`: true, `{a="b",c=~"` + literals + `"}`: true, `up{a!~"` + large + `"}`: false} {
+		_, one := NewParser().ParseMetricSelector(selector)
+		_, several := NewParser().ParseMetricSelectors([]string{"up", selector})
+		for _, err := range []error{one, several} {
+			if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "regular expressions have more than") {
+				t.Errorf("selector %.100s: %v", selector, err)
+			}
+		}
+	}
+}
+
 // TestTemplatesAreBounded checks templates of alerts, and expects errors for templates that may need much time
 // or memory.
 func TestTemplatesAreBounded(t *testing.T) {
@@ -58,6 +93,8 @@ func TestTemplatesAreBounded(t *testing.T) {
 		`{{ printf $labels.job 1 }}`:                                                                                               "format of printf",
 		`{{ "%99d" | printf }}`:                                                                                                    "format of printf",
 		`{{ reReplaceAll "a" $labels.job "a" }}`:                                                                                   "replacement of reReplaceAll",
+		`{{ reReplaceAll $labels.job "x" "a" }}`:                                                                                   "regular expression of reReplaceAll",
+		`{{ reReplaceAll "` + strings.Repeat("(.{1000})", 25) + `" "x" "a" }}`:                                                     "more than 20000 steps",
 		`{{ range 1000000000 }}{{ end }}`:                                                                                          "a loop must iterate",
 		`{{ $n := 1000000000 }}{{ range $n }}{{ end }}`:                                                                            "a loop must iterate",
 		`{{ range $i := len "abc" }}{{ end }}`:                                                                                     "a loop must iterate",
