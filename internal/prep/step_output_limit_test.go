@@ -66,6 +66,8 @@ func TestWorkIsBounded(t *testing.T) {
 		"descendants":     {chains, "visit more than", sampleStep("jsonPath", "$..k..k..k..q")},
 		"XPath":           {"<r>" + strings.Repeat("<a/>", 20_000) + "</r>", "visits more than", sampleStep("xmlPath", "//*[count(//*[count(//*) > 0]) > 0]")},
 		"XPath text":      {"<r>" + strings.Repeat("<a/>", 20_000) + "</r>", "visits more than", sampleStep("xmlPath", "//a[/r = 'x']")},
+		"XPath cascade":   {"<r>" + strings.Repeat("<a><b/></a>", 6000) + "</r>", "visits more than", sampleStep("xmlPath", "//*//*//*[last() > count(//*//*)]")},
+		"XPath last":      {"<r>" + strings.Repeat("<a/>", 20_000) + "</r>", "visits more than", sampleStep("xmlPath", "//a[position() = last()]")},
 		"XPath first":     {"<r>" + strings.Repeat("<a/>", 20_000) + "</r>", "visits more than", sampleStep("xmlPath", "//a[preceding-sibling::a[. = 'x']]")},
 	} {
 		chain := compileChain(t, item.Text, c.step)

@@ -53,7 +53,7 @@ func compileXPath(source string) (p *xmlPath, err error) {
 				err = fmt.Errorf("%v", r)
 			}
 		}()
-		return xpath.Compile(source)
+		return xpath.Compile(replaceLast(source))
 	}
 	x, err := compile()
 	if err != nil {
