@@ -40,6 +40,7 @@ type agent struct {
 	mu             sync.Mutex // held while a request of the agent is handled, so that values stay in order
 	session        uint64     // in the journal's marks
 	sessionStart   journal.Position
+	startedAt      time.Time // of the last session start in the journal
 	node           core.Node
 	uid            uuid.UUID
 	heartbeat      time.Duration            // interval of its heartbeats; zero: it sends none
@@ -186,13 +187,22 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 	return nil
 }
 
+// minSessionInterval is the least interval of an agent's session starts in the journal. Zabbix agents send a heartbeat
+// at most once a second.
+const minSessionInterval = 500 * time.Millisecond
+
 // writeSessionStart writes a session start to the journal, as proof that the agent is alive. The record counts
-// as a keepalive. The caller holds a.mu.
+// as a keepalive; further ones within minSessionInterval are left out. The caller holds a.mu.
 func (s *Server) writeSessionStart(ctx context.Context, a *agent) (err error) {
+	now := s.cfg.Now()
+	if since := now.Sub(a.startedAt); a.sessionStart != (journal.Position{}) && since >= 0 && since < minSessionInterval {
+		return nil
+	}
 	a.sessionStart, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.EncodeSessionRecord(wire.SessionRecord{Session: a.session, Start: true})}})
 	if err != nil {
 		return model.Errorf(model.Unavailable, "cannot write to the journal: %w", err).WithHint("muster status has the reason")
 	}
+	a.startedAt = now
 	return nil
 }
 

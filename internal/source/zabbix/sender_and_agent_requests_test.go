@@ -541,6 +541,49 @@ func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 	})
 }
 
+// TestHeartbeatFloodIsNotJournaled sends many heartbeats at once, and expects few records in the journal.
+func TestHeartbeatFloodIsNotJournaled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTestServer(t)
+		x.cfg.Now = time.Now
+		r := &request{Host: "Zab1", HeartbeatFreq: 1}
+		for range 1000 {
+			if _, err := x.handleHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := len(x.records); n != 2 {
+			t.Errorf("%d records of 1000 heartbeats in a second, expected 2", n)
+		}
+		for range 10 {
+			time.Sleep(time.Second)
+			_, err := x.handleHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback())
+			testenv.NoError(t, err)
+		}
+		if n := len(x.records); n != 12 {
+			t.Errorf("%d records after 10 heartbeats, one a second, expected 12", n)
+		}
+	})
+}
+
+// TestUnknownHostsTakeLittleMemory sends values of very many unknown hosts, and expects the server to keep no state of each.
+func TestUnknownHostsTakeLittleMemory(t *testing.T) {
+	x := newTestServer(t)
+	first := x.findNode(t.Context(), []string{"default"}, "nosuch1")
+	if second := x.findNode(t.Context(), []string{"default"}, "nosuch2"); first != second || first.out != unknownHost || first.blocks != nil {
+		t.Errorf("two unknown hosts: %p %p %+v", first, second, first)
+	}
+	r := &request{Data: make([]row, 1000)}
+	for i := range r.Data {
+		r.Data[i] = row{Host: fmt.Sprint("nosuch", i), Key: "n[2]", Value: new(valueText("1"))}
+	}
+	answer, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100)
+	if err != nil || !strings.Contains(answer.Info, "processed: 0; failed: 1000") || len(x.records) > 0 {
+		t.Errorf("%+v %v", answer, err)
+	}
+}
+
 // TestHeartbeatsDoNotWaitBehindValues fills the memory for requests with waiting values, and expects an immediate answer
 // to a heartbeat. Some of the values are of the same agent. Values that are refused then cost the node nothing.
 func TestHeartbeatsDoNotWaitBehindValues(t *testing.T) {

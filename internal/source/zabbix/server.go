@@ -107,6 +107,8 @@ type Server struct {
 	agents     agentStates
 	logRefusal rate.Sometimes
 	logFailure [outcomes]rate.Sometimes
+
+	refusedHosts [outcomes]valueNode // without values, by reason; never changed
 }
 
 // New returns a server for Zabbix agents and senders, after a check of its configuration.
@@ -117,6 +119,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: newMemoryLimit(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute()}
 	for i := range s.logFailure {
 		s.logFailure[i] = admission.OncePerMinute()
+		s.refusedHosts[i].out = outcome(i)
 	}
 	return s, nil
 }

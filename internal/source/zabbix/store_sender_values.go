@@ -114,7 +114,9 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	if n == nil || r.Host != b.lastHost {
 		if n = b.nodes[r.Host]; n == nil {
 			n = b.srv.findNode(ctx, b.namespaces, strings.Clone(r.Host))
-			b.nodes[r.Host], b.order = n, append(b.order, n)
+			if b.nodes[r.Host] = n; n.out == kept {
+				b.order = append(b.order, n)
+			}
 		}
 		b.lastHost, b.lastNode = r.Host, n
 	}
@@ -279,45 +281,41 @@ func (b *valueBatch) appendEntries(ctx context.Context, entries []journal.Entry,
 }
 
 // findNode finds the node with a host name, in the namespaces of the sender. They allow the sender's address. A
-// declared node that waits for its machine becomes a node of Zabbix.
+// declared node that waits for its machine becomes a node of Zabbix. Refused hosts share a node for each reason, because a
+// request may name 100,000 unknown ones.
 func (s *Server) findNode(ctx context.Context, namespaces []string, host string) *valueNode {
-	found := &valueNode{out: unknownHost}
-	name, namespace := model.CleanName(host), ""
+	name, namespace, id := model.CleanName(host), "", model.NodeID(0)
 	for _, ns := range namespaces {
-		id, ok := s.cfg.Nodes.NodeByName(ns, name)
-		if !ok || id == model.ServerNode {
+		one, ok := s.cfg.Nodes.NodeByName(ns, name)
+		if !ok || one == model.ServerNode {
 			continue
 		}
-		if found.out == kept {
-			found.out = ambiguousHost
-			return found
+		if id != 0 {
+			return &s.refusedHosts[ambiguousHost]
 		}
-		found.out, found.Node.ID, namespace = kept, id, ns
+		id, namespace = one, ns
 	}
-	if found.out != kept {
-		return found
+	if id == 0 {
+		return &s.refusedHosts[unknownHost]
 	}
-	n := s.cfg.Nodes.Node(found.Node.ID)
+	n := s.cfg.Nodes.Node(id)
 	if n.Proxy {
-		found.out = proxyHost
-		return found
+		return &s.refusedHosts[proxyHost]
 	}
-	found.uid = n.UID
+	found := &valueNode{out: kept, uid: n.UID, blocks: map[itemLocation]*valueBlock{}}
 	if n.UID == uuid.Nil {
 		info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Message: "a Zabbix sender sent values of it"}, &intent.ExternalAgent{System: system, Namespace: namespace, Name: host})
-		if err != nil || info.ID != found.Node.ID {
+		if err != nil || info.ID != id {
 			s.logRefusal.Do(func() {
 				s.cfg.Log.Warn("cannot give a declared node to Zabbix", "node", name, "namespace", namespace, "err", err)
 			})
-			found.out = unknownHost
-			return found
+			return &s.refusedHosts[unknownHost]
 		}
 		found.uid = info.UID
 	}
-	found.Node.Name = name
+	found.Node.ID, found.Node.Name = id, name
 	found.Node.Namespace, _ = s.cfg.Nodes.NamespaceByName(namespace)
-	found.blocks = map[itemLocation]*valueBlock{}
-	if a := s.cfg.Nodes.AssignmentOf(found.Node.ID); a != nil {
+	if a := s.cfg.Nodes.AssignmentOf(id); a != nil {
 		found.items = s.items.forAssignment(a)
 	}
 	return found
