@@ -205,6 +205,10 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	for i := range 70 {
 		many = append(many, fmt.Sprint("l", i), "x")
 	}
+	long := []string{"__name__", "long"}
+	for i := range 5 {
+		long = append(long, fmt.Sprint("l", i), strings.Repeat("x", 2000))
+	}
 	for _, c := range []struct {
 		path, kind, token string
 		body              []byte
@@ -232,6 +236,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a", "b", "\xff"), model.Invalid, "UTF-8", 1},
 		{"/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a", "b", strings.Repeat("x", 2049)), model.Invalid, "too long", 1},
 		{"/prometheus/api/v1/write", type1, "good", one(at, many...), model.Invalid, "too many labels", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at, long...), model.Invalid, "labels of a series are too long", 1},
 	} {
 		s := newServer(t)
 		if _, err := s.post(c.path, c.kind, c.token, c.body); model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.reason) || len(s.journaledSamples(t)) != c.kept {
@@ -290,6 +295,28 @@ func TestSenderLeavesSlotsForOthers(t *testing.T) {
 			t.Errorf("afterwards: %v, shares %v", err, s.shares.requests)
 		}
 	})
+}
+
+// TestLargeRequestsShareMemory holds all memory for the bodies of requests, and expects a request to wait for it.
+func TestLargeRequestsShareMemory(t *testing.T) {
+	s := newServer(t)
+	body := snappy.Encode(nil, encode(t, false, []series{{[]string{"__name__", "up"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}))
+	testenv.NoError(t, s.memory.Acquire(t.Context(), s.cfg.Limits.AllBytes))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/prometheus/api/v1/write", bytes.NewReader(body))
+	r.Header.Set("Content-Type", type1)
+	r.Header.Set("Authorization", "Bearer good")
+	if err := s.Serve(http.Header{}, r, "192.0.2.1"); model.ClassOf(err) != model.Unavailable || len(s.entries) > 0 {
+		t.Errorf("without memory: %v, %d entries", err, len(s.entries))
+	}
+	s.memory.Release(s.cfg.Limits.AllBytes)
+	for range 3 { // each gives its memory back
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", body); err != nil || !s.memory.TryAcquire(s.cfg.Limits.AllBytes) {
+			t.Fatalf("with memory: %v", err)
+		}
+		s.memory.Release(s.cfg.Limits.AllBytes)
+	}
 }
 
 // TestCredentialSpellingsAreOneSender expects different spellings of one user's credentials to count as one sender.

@@ -171,7 +171,9 @@ func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
 	if len(labels) > b.limits.Labels {
 		return "a series has too many labels: " + metricName(labels)
 	}
+	size := 0
 	for i, l := range labels {
+		size += len(l.Name) + len(l.Value)
 		switch {
 		case l.Name == "" || !utf8.ValidString(l.Name) || !utf8.ValidString(l.Value):
 			return "a label has no name or is not UTF-8: " + metricName(labels)
@@ -180,6 +182,9 @@ func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
 		case i > 0 && labels[i-1].Name == l.Name:
 			return "a series has the label " + model.Truncate(l.Name, 100) + " twice: " + metricName(labels)
 		}
+	}
+	if size > b.limits.SeriesBytes {
+		return "the labels of a series are too long: " + metricName(labels)
 	}
 	if valueOfLabel(labels, labelMetric) == "" {
 		return "a series has no label __name__"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/authlimit"
@@ -48,18 +49,21 @@ type Config struct {
 
 // Limits has the limits on remote-write requests, such as their size. Zero: the default.
 type Limits struct {
-	BodyBytes  int64         // of one request as it is sent; default 8 MiB
-	PlainBytes int           // of one request, uncompressed; default 32 MiB
-	Labels     int           // of a series; default 64
-	LabelBytes int           // of the name or value of a label; default 2048
-	Age        time.Duration // of a sample; default 24 h
-	MaxAhead   time.Duration // of a sample; default 10 min
+	BodyBytes   int64         // of one request as it is sent; default 8 MiB
+	PlainBytes  int           // of one request, uncompressed; default 32 MiB
+	AllBytes    int64         // of all requests that are handled at the same time, uncompressed; default 64 MiB
+	Labels      int           // of a series; default 64
+	LabelBytes  int           // of the name or value of a label; default 2048
+	SeriesBytes int           // of all names and values of a series; default 8 KiB
+	Age         time.Duration // of a sample; default 24 h
+	MaxAhead    time.Duration // of a sample; default 10 min
 }
 
 // setDefaults replaces each limit of zero by the default limit.
 func (l *Limits) setDefaults() {
 	l.BodyBytes, l.PlainBytes = cmp.Or(l.BodyBytes, 8<<20), cmp.Or(l.PlainBytes, 32<<20)
-	l.Labels, l.LabelBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048)
+	l.AllBytes = cmp.Or(l.AllBytes, 64<<20)
+	l.Labels, l.LabelBytes, l.SeriesBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048), cmp.Or(l.SeriesBytes, 8<<10)
 	l.Age, l.MaxAhead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.MaxAhead, 10*time.Minute)
 }
 
@@ -70,7 +74,8 @@ type Server struct {
 	metrics metrics
 	series  seriesCache
 	shares  requestCounts
-	idle    sync.Pool // of *receiver
+	memory  *semaphore.Weighted // uncompressed bytes of the requests that are handled
+	idle    sync.Pool           // of *receiver
 }
 
 // requestBuffers holds the buffers for decoding one request, which later requests reuse.
@@ -93,7 +98,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Registerer = prometheus.NewRegistry()
 	}
 	cfg.Limits.setDefaults()
-	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), idle: sync.Pool{New: func() any { return new(requestBuffers) }},
+	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: semaphore.NewWeighted(cfg.Limits.AllBytes), idle: sync.Pool{New: func() any { return new(requestBuffers) }},
 		login: core.SenderLogin{Access: cfg.Access, CheckNamespace: cfg.CheckNamespace, Passwords: authlimit.New(cfg.Now), Role: access.RemoteWrite, Noun: "samples", Path: Path},
 	}, nil
 }
@@ -137,12 +142,21 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	}
 	x := s.idle.Get().(*requestBuffers)
 	defer s.idle.Put(x)
-	if err := s.readBody(x, r.Body); err != nil {
+	size, err := s.readBody(x, r.Body)
+	if err != nil {
 		return err
 	}
 	if reason := s.cfg.Charge(namespace, user, x.packed.Len()); reason != "" {
 		return model.Errorf(model.Limited, "refused all samples of the request: %s", reason).
 			WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
+	}
+	size = min(size, s.cfg.Limits.AllBytes)
+	if err := s.memory.Acquire(r.Context(), size); err != nil {
+		return model.Errorf(model.Unavailable, "the server is handling too many large requests").WithHint("send the samples again")
+	}
+	defer s.memory.Release(size)
+	if x.plain, err = snappy.Decode(x.plain[:cap(x.plain)], x.packed.Bytes()); err != nil {
+		return malformedBodyError(err)
 	}
 	if err := s.decode(x, namespace, version2); err != nil {
 		return err
@@ -171,25 +185,26 @@ func versionOf(header http.Header) (version2 bool, err error) {
 	return message != "prometheus.WriteRequest", nil
 }
 
-// readBody reads and uncompresses a request body within its size limits.
-func (s *Server) readBody(x *requestBuffers, body io.Reader) error {
+// readBody reads a request body, and returns its uncompressed size, within its size limits.
+func (s *Server) readBody(x *requestBuffers, body io.Reader) (size int64, err error) {
 	x.packed.Reset()
 	if _, err := x.packed.ReadFrom(io.LimitReader(body, s.cfg.Limits.BodyBytes+1)); err != nil {
-		return model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
+		return 0, model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
 	}
-	packed := x.packed.Bytes()
-	n, err := snappy.DecodedLen(packed)
+	n, err := snappy.DecodedLen(x.packed.Bytes())
 	switch {
-	case int64(len(packed)) > s.cfg.Limits.BodyBytes || err == nil && n > s.cfg.Limits.PlainBytes:
-		return model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s, or %s uncompressed", model.Size(s.cfg.Limits.BodyBytes), model.Size(s.cfg.Limits.PlainBytes)).
+	case int64(x.packed.Len()) > s.cfg.Limits.BodyBytes || err == nil && n > s.cfg.Limits.PlainBytes:
+		return 0, model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s, or %s uncompressed", model.Size(s.cfg.Limits.BodyBytes), model.Size(s.cfg.Limits.PlainBytes)).
 			WithHint("send fewer samples at once: queue_config.max_samples_per_send")
-	case err == nil:
-		x.plain, err = snappy.Decode(x.plain[:cap(x.plain)], packed)
+	case err != nil:
+		return 0, malformedBodyError(err)
 	}
-	if err != nil {
-		return model.Errorf(model.Invalid, "cannot uncompress the body: %w", err).WithHint("compress it as one snappy block")
-	}
-	return nil
+	return int64(n), nil
+}
+
+// malformedBodyError returns the error about a body that snappy cannot uncompress.
+func malformedBodyError(err error) error {
+	return model.Errorf(model.Invalid, "cannot uncompress the body: %w", err).WithHint("compress it as one snappy block")
 }
 
 // decode decodes a request body and collects the accepted samples in a batch.

@@ -85,7 +85,7 @@ func (m *memoryStore) SeriesCount(namespace string) (count int) {
 	defer m.mu.Unlock()
 	for _, l := range m.disk.labels {
 		if l.Get(LabelNamespace) == namespace && !isBound(l) {
-			count++
+			count += countOf(l)
 		}
 	}
 	return count
@@ -137,9 +137,9 @@ func (m *memoryStore) find(key string, l labels.Labels) Outcome {
 		switch {
 		case other.Get(LabelNamespace) != l.Get(LabelNamespace):
 		case isBound(other):
-			bounds++
+			bounds += countOf(other)
 		default:
-			values++
+			values += countOf(other)
 			if _, ok := PerformanceDataKind(other); ok && other.Get(LabelCheck) == l.Get(LabelCheck) && other.Get(LabelNode) == l.Get(LabelNode) {
 				numbers++
 			}
@@ -152,7 +152,7 @@ func (m *memoryStore) find(key string, l labels.Labels) Outcome {
 	_, number := PerformanceDataKind(l)
 	number = number && !isBound(l)
 	switch {
-	case limit > 0 && isBound(l) && (values+bounds > limit || missing && values+bounds == limit), limit > 0 && missing && values >= limit:
+	case limit > 0 && isBound(l) && (values+bounds > limit || missing && values+bounds+countOf(l) > limit), limit > 0 && missing && values+countOf(l) > limit:
 		m.counts.Unbounded++
 		return NamespaceFull
 	case m.options.MaxCheckSeries > 0 && missing && number && numbers >= m.options.MaxCheckSeries:

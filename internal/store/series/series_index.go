@@ -30,8 +30,14 @@ func newIndex() *seriesIndex {
 }
 
 // seriesCount counts the series of a namespace, separately for values and for thresholds of checks. values
-// counts the series of values, bounds the series of bounds of numbers in check results.
+// counts the series of values, bounds the series of bounds of numbers in check results. Long labels count as more series.
 type seriesCount struct{ values, bounds int }
+
+// labelUnit is the length of labels in bytes that one more series counts for.
+const labelUnit = 1024
+
+// countOf returns the number for which a series counts toward the limit of its namespace. It is 1 for usual labels.
+func countOf(l labels.Labels) int { return 1 + int(l.ByteSize())/labelUnit }
 
 // checkHash returns a hash that identifies a check on a node, or zero for other series. It is zero if the
 // series has no number of a check.
@@ -116,7 +122,7 @@ func (x *seriesIndex) checkNew(l labels.Labels, bound bool, limits seriesLimits)
 		taken += count.bounds
 	}
 	switch limit := limits.ofNamespace(l); {
-	case limit > 0 && taken >= limit:
+	case limit > 0 && taken+countOf(l) > limit:
 		return NamespaceFull
 	case limits.check > 0 && check != 0 && int(x.checks[check]) >= limits.check:
 		return CheckFull
@@ -131,9 +137,9 @@ func (x *seriesIndex) countNew(l labels.Labels, bound bool, limits seriesLimits)
 	}
 	check, count := checkHash(l, bound), x.namespaces[l.Get(LabelNamespace)]
 	if bound {
-		count.bounds++
+		count.bounds += countOf(l)
 	} else {
-		count.values++
+		count.values += countOf(l)
 	}
 	x.namespaces[strings.Clone(l.Get(LabelNamespace))] = count
 	if check != 0 {
@@ -148,9 +154,9 @@ func (x *seriesIndex) removeFromCounts(of *headSeries) {
 	namespace := of.labels.Get(LabelNamespace)
 	count := x.namespaces[namespace]
 	if of.bound {
-		count.bounds--
+		count.bounds -= countOf(of.labels)
 	} else {
-		count.values--
+		count.values -= countOf(of.labels)
 	}
 	if x.namespaces[namespace] = count; count == (seriesCount{}) {
 		delete(x.namespaces, namespace)

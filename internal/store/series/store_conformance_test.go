@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,6 +216,27 @@ func TestConformLimitsSeriesOfNamespace(t *testing.T) {
 		}
 		if c := s.Counts(); c != (Counts{Values: 3, Unbounded: 1}) {
 			t.Errorf("counts %+v", c)
+		}
+	})
+}
+
+// TestConformLongLabelsCountAsMoreSeries limits a namespace to six series, and expects a series with 3 KiB of labels to
+// count for four.
+func TestConformLongLabelsCountAsMoreSeries(t *testing.T) {
+	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
+		s := open(Options{MaxSeries: limitSeries(6)})
+		defer s.Close()
+		long := func(node string) labels.Labels { return Labels("long", node, "default", strings.Repeat("t", 3<<10)) }
+		for i, one := range []struct {
+			labels labels.Labels
+			want   Outcome
+		}{{long("a"), Stored}, {long("b"), NamespaceFull}, {Labels("a", "n", "default", "t"), Stored}, {Labels("b", "n", "default", "t"), Stored}, {Labels("c", "n", "default", "t"), NamespaceFull}, {long("a"), Stored}} {
+			if got := s.Insert(0, &Series{}, one.labels, int64(i+1), 1); got != one.want {
+				t.Errorf("value %d: outcome %d, want %d", i, got, one.want)
+			}
+		}
+		if n := s.SeriesCount("default"); n != 6 {
+			t.Errorf("the series count as %d, expected 6", n)
 		}
 	})
 }
