@@ -126,7 +126,7 @@ func newHandler(o Options) *apiHandler {
 // enrolment), watches and runs have bounds of their own.
 func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isPublicPath(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
+		if isPublicPath(r.URL.Path) || r.URL.Path == events.WatchPath || r.URL.Path == runs.Path {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -231,7 +231,7 @@ func (h *apiHandler) logRequest(r *http.Request, status int, took time.Duration)
 		route = "none"
 	}
 	h.Metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	if !strings.HasSuffix(route, "/watch") && !strings.HasSuffix(route, runs.Path) {
+	if !strings.HasSuffix(route, events.WatchPath) && !strings.HasSuffix(route, runs.Path) {
 		h.Metrics.Seconds.WithLabelValues(route).Observe(took.Seconds())
 	}
 	level := slog.LevelDebug

@@ -112,6 +112,64 @@ func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 	}
 }
 
+// TestHostileListsOfNamesUseBoundedMemory sends deletions and retirements with very many values, and expects errors within a
+// limit of memory. The greatest allowed list of names is decoded.
+func TestHostileListsOfNamesUseBoundedMemory(t *testing.T) {
+	r := apitest.NewServer(t)
+	const mib = 1 << 20
+	for path, list := range map[string]string{"/api/v1/delete": "resources", "/api/v1/retire": "nodes"} {
+		body := func(unit string, size int) string {
+			return `{"` + list + `":[` + strings.TrimSuffix(strings.Repeat(unit, size/len(unit)), ",") + `]}`
+		}
+		long := func(i int) string {
+			return fmt.Sprintf(`{"kind":"Node","namespace":"default","name":"%d-%s"},`, i, strings.Repeat("x", 240))
+		}
+		var names strings.Builder
+		for i := range 10_000 {
+			names.WriteString(long(i))
+		}
+		whole := body(names.String(), names.Len())
+		if list == "nodes" {
+			whole = strings.ReplaceAll(whole, `"kind":"Node",`, "")
+		}
+		for _, c := range []struct {
+			name, body string
+			status     int
+			says       string
+		}{
+			{"empty objects", body("{},", 4*mib-100), 400, "at most 50000 are allowed"},
+			{"numbers", body("1,", 4*mib-100), 400, "at most 50000 are allowed"},
+			{"nested", `{"` + list + `":` + strings.Repeat("[", 4*mib-100), 400, "at most 50000 are allowed"},
+			{"too large", body("{},", 5*mib), 413, ""},
+			{"too many", body(`{"kind":"Node","name":"x"},`, 10_001*27), 422, "10000"},
+			{"long names", whole, 404, "does not exist"},
+		} {
+			var status int
+			var answer string
+			used := peakMemory(func() { status, _, answer = sendRequest(t, r, "POST", path, r.Token, c.body, nil) })
+			if status != c.status || !strings.Contains(answer, c.says) {
+				t.Errorf("%s %s: %d %.300s, want %d %q", path, c.name, status, answer, c.status, c.says)
+			}
+			if t.Logf("%s %s: %d MiB above", path, c.name, used>>20); used > 64*mib {
+				t.Errorf("%s %s: %d MiB for a body of %d KiB", path, c.name, used>>20, len(c.body)>>10)
+			}
+		}
+	}
+}
+
+// TestResourcesNamedWatchAreLimited fills the places of a user for requests, and expects a request for a resource with the
+// name watch to be refused.
+func TestResourcesNamedWatchAreLimited(t *testing.T) {
+	r := apitest.NewServer(t)
+	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
+	testenv.NoError(t, err)
+	assertAnswer(t, r, 404, "does not exist", "GET", "/api/v1/checks/default/watch", viewer, "", nil)
+	if status := <-slowRequests(t, r, 200, "/api/v1/me/password", viewer); status != 503 {
+		t.Errorf("one slow request of two hundred is refused: %d", status)
+	}
+	assertAnswer(t, r, 503, "limit of concurrent requests", "GET", "/api/v1/checks/default/watch", viewer, "", nil)
+}
+
 // bodyWithManyFields returns the beginning of a JSON object with n fields.
 func bodyWithManyFields(n int) string {
 	var b strings.Builder
@@ -267,11 +325,14 @@ func TestUserGetsAtMostAQuarterOfWatches(t *testing.T) {
 			t.Errorf("the 65th watch of a user: %d", status)
 		}
 	}
+	// The limit comes before the work for the filter, whose errors come after it.
+	assertAnswer(t, r, model.Limited.HTTP(), "limit of open watches", "GET", "/api/v1/events/watch?where=nonsense", r.Token, "", nil)
 	other, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
 	testenv.NoError(t, err)
 	if status := open(other); status != 200 {
 		t.Errorf("the first watch of another user: %d", status)
 	}
+	assertAnswer(t, r, 422, "undeclared reference", "GET", "/api/v1/events/watch?where=nonsense", other, "", nil)
 }
 
 // slowRequests sends the headers of requests without ever sending the bodies. It returns the HTTP statuses of the

@@ -47,7 +47,7 @@ func Kinds() []Kind {
 		{"reports", "items", 18, []Policy{Drop}, "Reports on noise in progress and reports that wait; two run at once, because each reads much of the history.", "Refused; try again."},
 		{"requests", "items", 500, []Policy{Drop, Block}, "API requests in progress, without watches and logins. One user has a quarter of the places.", "drop: refused, try again; block: requests wait."},
 		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "Output of runs (`muster run`) that their callers have not fetched yet.", "The output is truncated, and the run shows by how many bytes."},
-		{"runs", "items", 16, []Policy{Drop}, "Open calls of `muster run`.", "The server refuses more."},
+		{"runs", "items", 32, []Policy{Drop}, "Open calls of `muster run`. One user has a quarter of the places.", "The server refuses more."},
 		{"sensu-pushes", "items", 0, []Policy{Merge}, "Sessions of Sensu agents with a run request or another message to send.", "At most one entry for each session. Exists only with --sensu-listen."},
 		{"session-acks", "items", 0, []Policy{Merge}, "Sessions with an acknowledgement to send.", "At most one entry for each session."},
 		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions with an assignment or another message to send.", "At most one entry for each session."},

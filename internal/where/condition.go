@@ -9,6 +9,7 @@
 package where
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -117,7 +118,7 @@ func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 			return nil, err
 		}
 	}
-	c.Program, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize))
+	c.Program, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(interruptInterval))
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "where: condition %q: %w", expr, err)
 	}
@@ -290,6 +291,18 @@ func (c *Condition) Match(n *Node) bool {
 	}
 	n.UseTerms(c.compiled.terms)
 	return c.compiled.Evaluate(n)
+}
+
+// interruptInterval is the number of steps of exists() and all() after which an evaluation looks whether its context ended.
+const interruptInterval = 1000
+
+// EvaluateWithin evaluates the condition on the given variables, as Evaluate does. It returns the cause of the context's end.
+func (c *CompiledCondition) EvaluateWithin(ctx context.Context, vars interpreter.Activation) (bool, error) {
+	out, _, err := c.Program.ContextEval(ctx, vars)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	return err == nil && out == types.True, nil
 }
 
 // Evaluate evaluates the condition on the given variables. An evaluation error is no match.

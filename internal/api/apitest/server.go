@@ -151,7 +151,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	stores := view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series,
-		Search: func() view.EntrySearch { return inventories.NewSearch().HasEntry }, Routing: r.Routes, Now: r.Now}
+		Search: func(ctx context.Context) view.EntrySearch { return inventories.NewSearch(ctx).HasEntry }, Routing: r.Routes, Now: r.Now}
 	r.Handler = api.New(api.Options{
 		Stores: stores,
 		Live: view.Live{

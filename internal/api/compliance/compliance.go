@@ -143,7 +143,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
+	filter, err := list.NewNodeRowFilter(ctx, s.View, in.NodeRows)
 	if err == nil {
 		err = s.loadRuns(ctx, in.AtTime, in.Namespace, in.Node)
 	}

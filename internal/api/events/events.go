@@ -200,6 +200,7 @@ type eventRequest struct {
 	op.Request
 	Options
 	watches     *op.Quota[string] // shares of watches, by user
+	matches     *op.Quota[string] // evaluations of conditions of watches, by user
 	openWatches prometheus.Gauge  // watches
 }
 
@@ -210,7 +211,8 @@ type eventOperations = op.OperationSet[*eventRequest]
 func Register(r *op.Routes, o Options) {
 	watches, open := op.NewUserQuota(r.Queues, "watches"), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
-	at := op.NewOperationSet(r, func(q op.Request) *eventRequest { return &eventRequest{q, o, watches, open} })
+	matches := op.NewQuota[string](1, 0)
+	at := op.NewOperationSet(r, func(q op.Request) *eventRequest { return &eventRequest{q, o, watches, matches, open} })
 	registerEvents(at)
 	registerBulk(at)
 }

@@ -15,25 +15,24 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
+// WatchPath is the URL path of the stream of changed events.
+const WatchPath = "/api/v1/events/watch"
+
 // registerWatch registers the operation that streams changed events.
 func registerWatch(at eventOperations) {
-	watch := op.Get("watchEvents", "/api/v1/events/watch", "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
+	watch := op.Get("watchEvents", WatchPath, "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
 	watch.Responses = op.StreamResponse("The data of each message is an event as JSON. A slow reader gets only the newest state of each event. After the end of the stream, list the events again.")
 	op.Handle(at, watch, access.NeedOn(access.Read, "event"), (*eventRequest).watchEvents)
 }
 
 // watchEvents starts a stream of changed events that match a filter, within the user's limit of watches.
-func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
-	q, err := BuildQuery(ctx, s.View, in)
-	if err != nil {
-		return nil, err
-	}
+func (s *eventRequest) watchEvents(_ context.Context, in *Filter) (*huma.StreamResponse, error) {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		c := access.CallerOf(ctx)
-		leave, ok := s.watches.Enter(c.Owner())
+		leave, ok := s.watches.Enter(c.Owner()) // before any work, because watches pass no other limit
 		if !ok {
 			s.CountRefusal("watches")
 			op.WriteError(w, model.Errorf(model.Limited, "user %s has reached the limit of open watches per user", c.Owner()).
@@ -41,12 +40,9 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 			return
 		}
 		defer leave()
-		states, err := s.Events.Watch(ctx, q)
+		states, err := s.startWatch(ctx, c.Owner(), in)
 		if err != nil {
-			refused := model.Errorf(model.Unavailable, "the server cannot start the stream of events now")
-			_ = errors.As(err, &refused)
-			s.CountRefusal("watches")
-			op.WriteError(w, refused)
+			s.WriteFailure(w, "watchEvents", err)
 			return
 		}
 		s.openWatches.Inc()
@@ -55,6 +51,33 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 			s.Logger.Debug("watch ended", "err", err)
 		}
 	}}, nil
+}
+
+// startWatch returns a channel of changed events that match a filter. The conditions of all watches of a user take at
+// most the time of one processor.
+func (s *eventRequest) startWatch(ctx context.Context, user string, in *Filter) (<-chan event.State, error) {
+	q, err := BuildQuery(ctx, s.View, in)
+	if err != nil {
+		return nil, err
+	}
+	if match := q.Match; match != nil {
+		q.Match = func(st *event.State) (bool, error) {
+			leave, err := s.matches.Wait(ctx, user)
+			if err != nil {
+				return false, err
+			}
+			defer leave()
+			return match(st)
+		}
+	}
+	states, err := s.Events.Watch(ctx, q)
+	if err != nil {
+		s.CountRefusal("watches")
+		if !errors.As(err, new(*model.Error)) {
+			err = model.Errorf(model.Unavailable, "the server cannot start the stream of events now")
+		}
+	}
+	return states, err
 }
 
 // streamEvents sends changed events to a client until the client disconnects or its token becomes invalid.

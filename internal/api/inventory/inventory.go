@@ -66,7 +66,7 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 		}
 	}
 	if in.Since.IsZero() {
-		items, err := list.FilterRows(s.View, in.Where, out.Items)
+		items, err := list.FilterRows(ctx, s.View, in.Where, out.Items)
 		out.Items = items
 		return op.Answer(out), err
 	}
@@ -77,7 +77,7 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 			}
 		}
 	}
-	changes, err := list.FilterRows(s.View, in.Where, out.Changes)
+	changes, err := list.FilterRows(ctx, s.View, in.Where, out.Changes)
 	out.Changes = changes
 	return op.Answer(out), err
 }

@@ -71,7 +71,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
+	filter, err := list.NewNodeRowFilter(ctx, s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (s *itemRequest) listTextValues(ctx context.Context, in *struct {
 	if !in.Until.IsZero() {
 		q.Until = in.Until.UnixNano() - 1
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
+	filter, err := list.NewNodeRowFilter(ctx, s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,14 @@ func (s *itemRequest) listTextValues(ctx context.Context, in *struct {
 	for _, node := range filter.Nodes(s.View, in.Namespace) {
 		nodes[node] = true
 	}
+	var failed error
 	q.Accepts = func(row *textlog.Row) bool {
-		return nodes[row.Node] && filter.Match(row.Node, func() any { return s.showTextValue(row) })
+		if failed != nil || !nodes[row.Node] {
+			return false
+		}
+		matches, err := filter.Match(row.Node, func() any { return s.showTextValue(row) })
+		failed = err
+		return matches
 	}
 	if in.Node != "" {
 		node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
@@ -62,6 +68,9 @@ func (s *itemRequest) listTextValues(ctx context.Context, in *struct {
 	}
 	defer leave()
 	rows, more, err := s.Texts(ctx, q)
+	if failed != nil {
+		return nil, failed
+	}
 	if err != nil {
 		return nil, err
 	}

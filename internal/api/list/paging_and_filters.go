@@ -8,6 +8,7 @@
 package list
 
 import (
+	"context"
 	"encoding/json"
 	"iter"
 	"strconv"
@@ -27,6 +28,15 @@ import (
 // SearchTimeLimit is how long a condition searches a list before it ends the page. The page may be
 // short then, or empty, and have a next one.
 const SearchTimeLimit = 200 * time.Millisecond
+
+// maxConditionTime is how long the condition of one request may search a list that has no pages.
+const maxConditionTime = 10 * time.Second
+
+// LimitConditionTime returns a context that ends when the condition of a request has searched a list for too long.
+func LimitConditionTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, maxConditionTime, model.Errorf(model.Limited, "the condition (where) did not end within %s", maxConditionTime).
+		WithHint("select fewer rows, for example with a namespace or labels, or write a condition that costs less: without nested exists(), all() and long regular expressions"))
+}
 
 // searchPageRows is the number of rows that a search reads from a store at a time.
 const searchPageRows = 500
@@ -117,15 +127,19 @@ func ReadPage[R, Row any](v *view.View, l PagedRows[R], show func(*R) (model.Nod
 			}
 			at = l.Cursor(&page[i])
 			node, row := show(&page[i])
-			if l.Filter.Match(node, func() any { return &row }) {
+			matches, err := l.Filter.Match(node, func() any { return &row })
+			if err != nil {
+				return nil, "", err
+			}
+			if matches {
 				rows = append(rows, row)
 			}
+			if l.Filter != nil && (i < len(page)-1 || len(page) == size) && v.Now().Sub(began) > SearchTimeLimit {
+				return rows, v.NewPageToken(at.String()), nil
+			}
 		}
-		switch {
-		case len(page) < size:
+		if len(page) < size {
 			return rows, "", nil
-		case l.Filter != nil && v.Now().Sub(began) > SearchTimeLimit:
-			return rows, v.NewPageToken(at.String()), nil
 		}
 	}
 }
@@ -154,14 +168,18 @@ func AllRows[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, err
 }
 
 // FilterRows returns the rows of a short list that match a condition.
-func FilterRows[R any](v *view.View, in Where, rows []R) ([]R, error) {
-	f, err := NewRowFilter(v, in)
+func FilterRows[R any](ctx context.Context, v *view.View, in Where, rows []R) ([]R, error) {
+	f, err := NewRowFilter(ctx, v, in)
 	if err != nil || f == nil {
 		return rows, err
 	}
 	matching := []R{}
 	for i := range rows {
-		if f.Match(0, func() any { return &rows[i] }) {
+		matches, err := f.Match(0, func() any { return &rows[i] })
+		if err != nil {
+			return nil, err
+		}
+		if matches {
 			matching = append(matching, rows[i])
 		}
 	}
@@ -169,7 +187,7 @@ func FilterRows[R any](v *view.View, in Where, rows []R) ([]R, error) {
 }
 
 // FilterLabelledRows returns the rows of a short list that match a condition and a label selector.
-func FilterLabelledRows[R any](v *view.View, in Labelled, rows []R, labels func(*R) map[string]string) ([]R, error) {
+func FilterLabelledRows[R any](ctx context.Context, v *view.View, in Labelled, rows []R, labels func(*R) map[string]string) ([]R, error) {
 	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, err
@@ -180,7 +198,7 @@ func FilterLabelledRows[R any](v *view.View, in Labelled, rows []R, labels func(
 			matching = append(matching, rows[i])
 		}
 	}
-	return FilterRows(v, in.Where, matching)
+	return FilterRows(ctx, v, in.Where, matching)
 }
 
 // Period has the query parameters since and until of a request.
@@ -260,6 +278,7 @@ func StatusConstants() (constants []cel.EnvOption) {
 
 // Filter selects rows of a list by a label selector and a CEL condition. It is not safe for concurrent use.
 type Filter struct {
+	ctx      context.Context // of the request, with the time limit of its condition
 	view     *view.View
 	now      time.Time
 	labels   bool
@@ -274,21 +293,23 @@ type Filter struct {
 var _ interpreter.Activation = (*Filter)(nil)
 
 // NewRowFilter returns a filter by CEL condition for rows that belong to no node.
-func NewRowFilter(v *view.View, in Where) (*Filter, error) {
-	return newFilter(v, &rowConditions, NodeRows{Where: in.Where})
+func NewRowFilter(ctx context.Context, v *view.View, in Where) (*Filter, error) {
+	return newFilter(ctx, v, &rowConditions, NodeRows{Where: in.Where})
 }
 
 // NewNodeRowFilter returns a filter by label selector and CEL condition for rows that belong to nodes.
-func NewNodeRowFilter(v *view.View, in NodeRows) (*Filter, error) {
-	return newFilter(v, &nodeRowConditions, in)
+func NewNodeRowFilter(ctx context.Context, v *view.View, in NodeRows) (*Filter, error) {
+	return newFilter(ctx, v, &nodeRowConditions, in)
 }
 
 // newFilter compiles the label selector and the condition of a request, or returns nil if both are empty.
-func newFilter(v *view.View, l *where.Language, in NodeRows) (*Filter, error) {
+func newFilter(ctx context.Context, v *view.View, l *where.Language, in NodeRows) (*Filter, error) {
 	if in.Selector == "" && in.Where == "" {
 		return nil, nil
 	}
-	f := &Filter{view: v, now: v.Now(), labels: in.Selector != ""}
+	limited, cancel := LimitConditionTime(ctx)
+	context.AfterFunc(ctx, cancel)
+	f := &Filter{ctx: limited, view: v, now: v.Now(), labels: in.Selector != ""}
 	var err error
 	if f.selector, err = directory.ParseSelector(in.Selector); err != nil || in.Where == "" {
 		return f, err
@@ -305,34 +326,33 @@ func newFilter(v *view.View, l *where.Language, in NodeRows) (*Filter, error) {
 
 // Match reports whether a row matches the label selector and the CEL condition. Parameter id is the row's node, or 0.
 // A field that the row does not have makes the condition false, and so does a deleted node where labels or the node
-// are asked for.
-func (f *Filter) Match(id model.NodeID, row func() any) bool {
+// are asked for. It returns an error after the time limit of the condition.
+func (f *Filter) Match(id model.NodeID, row func() any) (bool, error) {
 	if f == nil {
-		return true
+		return true, nil
 	}
 	if f.labels {
 		if _, _, ok := f.view.Directory.NodeName(id); !ok || !f.selector.Matches(f.view.Directory.NodeLabels(id)) {
-			return false
+			return false, nil
 		}
 	}
 	if f.node != nil && !f.node.Read(id) {
-		return false
+		return false, nil
 	}
 	if f.where == nil {
-		return true
+		return true, nil
 	}
 	if f.readsRow {
 		text, err := json.Marshal(row())
 		if err != nil {
-			return false
+			return false, nil
 		}
 		clear(f.row) // Unmarshal keeps old keys
 		if json.Unmarshal(text, &f.row) != nil {
-			return false
+			return false, nil
 		}
 	}
-	out, _, err := f.where.Program.Eval(f)
-	return err == nil && out == types.True
+	return f.where.EvaluateWithin(f.ctx, f)
 }
 
 // Parent returns nil, because a row's variables in CEL have no outer scope.
@@ -388,13 +408,19 @@ func (r *NodeReader) Read(id model.NodeID) bool {
 	return ok
 }
 
-// NodeMatcher returns a function that reports whether a node matches a CEL condition.
+// NodeMatcher returns a function that reports whether a node matches a CEL condition, or the error of an ended context.
 // The condition may read inventories.
-func NodeMatcher(v *view.View, c *where.Condition) func(model.NodeID) bool {
+func NodeMatcher(ctx context.Context, v *view.View, c *where.Condition) func(model.NodeID) (bool, error) {
 	r := NewNodeReader(v)
 	if len(c.EntryTerms()) > 0 && v.Search != nil {
-		hasEntry := v.Search()
+		hasEntry := v.Search(ctx)
 		r.SetInventory(func(t *where.EntryTerm) (found, known bool) { return hasEntry(r.id, t) })
 	}
-	return func(id model.NodeID) bool { return r.Read(id) && c.Match(r.Node) }
+	return func(id model.NodeID) (bool, error) {
+		matches := r.Read(id) && c.Match(r.Node)
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return matches, nil
+	}
 }

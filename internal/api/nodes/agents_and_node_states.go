@@ -33,7 +33,7 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	n, err := list.NewNodeRowFilter(s.View, list.NodeRows{Selector: in.Selector, Where: in.Where})
+	n, err := list.NewNodeRowFilter(ctx, s.View, list.NodeRows{Selector: in.Selector, Where: in.Where})
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,12 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	summaries := s.Events.Summaries(ids)
 	for i, id := range ids {
 		a, ok := s.agentStateOf(id, &summaries[i])
-		if !ok || in.Version != "" && !hasVersionPrefix(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
-			!n.Match(id, func() any { return a.showAgent(s) }) {
+		if !ok || in.Version != "" && !hasVersionPrefix(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected {
+			continue
+		}
+		if matches, err := n.Match(id, func() any { return a.showAgent(s) }); err != nil {
+			return nil, err
+		} else if !matches {
 			continue
 		}
 		out.Total++
@@ -303,8 +307,19 @@ func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*o
 		if err != nil {
 			return nil, err
 		}
-		match := list.NodeMatcher(s.View, c)
-		ids = slices.DeleteFunc(ids, func(id model.NodeID) bool { return !match(id) })
+		limited, cancel := list.LimitConditionTime(ctx)
+		defer cancel()
+		match, matching := list.NodeMatcher(limited, s.View, c), ids[:0]
+		for _, id := range ids {
+			matches, err := match(id)
+			if err != nil {
+				return nil, err
+			}
+			if matches {
+				matching = append(matching, id)
+			}
+		}
+		ids = matching
 	}
 	out := v1.NodeStateList{Total: len(ids), Items: []v1.NodeState{}}
 	if in.Namespace != "" && in.Name == "" && in.Selector == "" && in.Group == "" && in.Where == "" {

@@ -117,7 +117,7 @@ func (s *nodeRequest) listJoinTokens(ctx context.Context, in *list.Labelled) (*o
 			items = append(items, showJoinToken(t))
 		}
 	}
-	if items, err = list.FilterLabelledRows(s.View, *in, items, func(t *v1.JoinToken) map[string]string { return t.Labels }); err != nil {
+	if items, err = list.FilterLabelledRows(ctx, s.View, *in, items, func(t *v1.JoinToken) map[string]string { return t.Labels }); err != nil {
 		return nil, err
 	}
 	return op.Answer(v1.JoinTokenList{Items: items}), nil
@@ -193,7 +193,7 @@ func registerNodeLifecycle(at nodeOperations) {
 	replace := op.Post("replaceNode", "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Create a token that makes another machine this node; returned once", model.NotFound, model.Conflict)
 	op.Handle(at, replace, access.NeedOn(access.Change, "Node"), (*nodeRequest).replaceNode)
 	retire := op.Post("retireNodes", "/api/v1/retire", "nodes", "Retire nodes, in one transaction", model.NotFound)
-	retire.MaxBodyBytes = 8 << 20 // 10,000 names
+	retire.MaxBodyBytes = 4 << 20 // 10,000 names
 	op.Handle(at, op.AddChangeErrors(retire), access.NeedOn(access.Change, "Node"), (*nodeRequest).retireNodes)
 	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.NeedOn(access.Read, "tombstone"), (*nodeRequest).listTombstones)
 	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*nodeRequest).deleteTombstone)
@@ -231,11 +231,13 @@ func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 // retireNodes retires the named nodes in one transaction.
 func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire }) (*op.Body[v1.Applied], error) {
 	var keys []intent.Key
+	seen := map[intent.Key]bool{}
 	for _, ref := range in.Body.Nodes {
 		key := intent.Key{Kind: "Node", Namespace: cmp.Or(ref.Namespace, model.DefaultNamespaceName), Name: ref.Name}
-		if slices.Contains(keys, key) {
+		if seen[key] {
 			return nil, model.Errorf(model.Invalid, "the list of nodes contains %s twice", key)
 		}
+		seen[key] = true
 		if _, err := s.Intent.Get(ctx, key); err != nil {
 			return nil, s.ExplainNotFound(ctx, err, key)
 		}
@@ -246,7 +248,7 @@ func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeR
 }
 
 // listTombstones returns the tombstones (records) of refused, retired and replaced machines
-func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
+func (s *nodeRequest) listTombstones(ctx context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }) (*op.Body[v1.TombstoneList], error) {
@@ -256,7 +258,7 @@ func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Cause: g.Cause, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
 		})
 	}
-	items, err := list.FilterRows(s.View, in.Where, items)
+	items, err := list.FilterRows(ctx, s.View, in.Where, items)
 	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), err
 }
 

@@ -220,7 +220,7 @@ func registerPending(at nodeOperations) {
 }
 
 // listPending returns the machines that wait to be accepted.
-func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
+func (s *nodeRequest) listPending(ctx context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
 	for _, w := range s.PendingMachines.listMachines() {
 		p := v1.Pending{
@@ -233,7 +233,7 @@ func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Bod
 		out.Items = append(out.Items, p)
 	}
 	var err error
-	out.Items, err = list.FilterLabelledRows(s.View, *in, out.Items, func(p *v1.Pending) map[string]string { return p.Labels })
+	out.Items, err = list.FilterLabelledRows(ctx, s.View, *in, out.Items, func(p *v1.Pending) map[string]string { return p.Labels })
 	return op.Answer(out), err
 }
 

@@ -176,7 +176,7 @@ type EventStream struct {
 
 // NewEventStream starts a stream of Server-Sent Events by setting its headers.
 func NewEventStream(w http.ResponseWriter) *EventStream {
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", streamType)
 	w.Header().Set("X-Accel-Buffering", "no")
 	return &EventStream{w, http.NewResponseController(w)}
 }
@@ -207,10 +207,19 @@ func (e *EventStream) Write(text string) error {
 	return e.control.Flush()
 }
 
+// isStream reports whether the answer of an operation is a stream of Server-Sent Events.
+func isStream(o huma.Operation) bool {
+	ok := o.Responses["200"]
+	return ok != nil && ok.Content[streamType] != nil
+}
+
+// streamType is the media type of Server-Sent Events.
+const streamType = "text/event-stream"
+
 // StreamResponse returns the description of a stream of Server-Sent Events for the OpenAPI document.
 func StreamResponse(description string) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {
 		Description: description,
-		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
+		Content:     map[string]*huma.MediaType{streamType: {Schema: &huma.Schema{Type: "string"}}},
 	}}
 }

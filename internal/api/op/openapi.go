@@ -1,7 +1,9 @@
 package op
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -18,6 +20,7 @@ import (
 // newHumaConfig returns the configuration of huma, the HTTP framework. Errors have the form of RFC 9457, and
 // documentation pages are off.
 func newHumaConfig() huma.Config {
+	boundedJSON := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalBody}
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[model.Duration](), reflect.TypeFor[model.Size](), // durations and sizes are written with units
@@ -44,12 +47,27 @@ func newHumaConfig() huma.Config {
 			},
 			Security: []map[string][]string{{"bearer": {}}},
 		},
-		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		Formats:       map[string]huma.Format{"application/json": boundedJSON, "json": boundedJSON},
 		DefaultFormat: "application/json",
 		Transformers:  []huma.Transformer{convertHumaError},
 	}
 	c.RejectUnknownQueryParameters = true
 	return c
+}
+
+// maxBodyValues bounds the values in the JSON body of a request, because each takes many times the memory of its text.
+const maxBodyValues = 50_000 // 10,000 names of resources have 40,000
+
+// unmarshalBody decodes the JSON body of a request, unless it has too many values.
+func unmarshalBody(data []byte, v any) error {
+	values := 0
+	for _, separator := range []string{",", "{", "["} {
+		values += bytes.Count(data, []byte(separator))
+	}
+	if values > maxBodyValues {
+		return fmt.Errorf("the body has %d values, at most %d are allowed: send it in several parts", values, maxBodyValues)
+	}
+	return huma.DefaultJSONFormat.Unmarshal(data, v)
 }
 
 // schemaName returns the name of a Go type for the OpenAPI document. The names of generic types are readable, too.

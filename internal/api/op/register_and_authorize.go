@@ -49,6 +49,8 @@ type Routes struct {
 
 	unboundView *view.View
 	needs       map[string]access.Need // by operation id; not written after the last registration
+	largeBodies *Quota[string]         // requests that send a large body or are processed, by user
+	conditions  *Quota[string]         // requests that evaluate a condition (where), by user
 }
 
 // NewRoutes returns a list of API operations that is empty at first.
@@ -60,6 +62,7 @@ func NewRoutes(o Options) *Routes {
 	return &Routes{
 		Access: o.Access, Queues: o.Queues, Logger: o.Logger, Mux: mux, Huma: humago.New(mux, newHumaConfig()), Metrics: newMetrics(o.Registry),
 		unboundView: o.View, needs: map[string]access.Need{},
+		largeBodies: NewQuota[string](maxBodies/share, maxBodies), conditions: NewQuota[string](maxConditions, 0),
 	}
 }
 
@@ -89,9 +92,15 @@ func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
 
-// maxBodyBytes bounds the body of a request, in bytes, unless its operation declares another bound. The bounds
-// are huma's: a wrapped body would hide from net/http that unread bytes are left on the connection.
-const maxBodyBytes = 1 << 20
+const (
+	// maxBodyBytes bounds the body of a request, in bytes, unless its operation declares another bound. The bounds
+	// are huma's: a wrapped body would hide from net/http that unread bytes are left on the connection.
+	maxBodyBytes = 256 << 10
+	// largeBodyBytes is the size of a body above which a user can send only few at a time.
+	largeBodyBytes = 1 << 20
+	// maxConditions is the most requests of one user that evaluate a condition at a time. Others of the user wait.
+	maxConditions = 2
+)
 
 // BodyTimeout is how long the body of a request may take to arrive.
 const BodyTimeout = 30 * time.Second
@@ -106,8 +115,15 @@ const (
 // of request type R, which has the view of the caller; Handle converts the errors of fn to answers.
 func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
 	s.declarePermission(o.OperationID, need)
-	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, maxBodyBytes)
+	switch {
+	case len(o.Middlewares) > 0: // the operation has its own limit
+	case o.MaxBodyBytes > largeBodyBytes:
+		o.Middlewares = huma.Middlewares{s.awaitLargeBody}
+	case o.Method == http.MethodGet && !isStream(o):
+		o.Middlewares = huma.Middlewares{s.awaitCondition}
+	}
+	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
 	o.BodyReadTimeout = BodyTimeout
 	timeout := changeTimeout
 	if o.Method == http.MethodGet {
@@ -122,6 +138,35 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 		}
 		return out, nil
 	})
+}
+
+// awaitLargeBody is middleware that waits before a large body is read, so that the bodies of one user take little memory.
+func (r *Routes) awaitLargeBody(ctx huma.Context, next func(huma.Context)) {
+	c := access.CallerOf(ctx.Context())
+	waiting, cancel := context.WithTimeout(ctx.Context(), BodyTimeout)
+	defer cancel()
+	leave, err := r.largeBodies.Wait(waiting, c.Owner())
+	if err != nil {
+		r.CountRefusal("large_bodies")
+		request, w := humago.Unwrap(ctx)
+		RefuseUnread(w, request, RequestLimitError())
+		return
+	}
+	defer leave()
+	next(ctx)
+}
+
+// awaitCondition is middleware that lets a user's conditions (where) take at most the time of maxConditions processors.
+func (r *Routes) awaitCondition(ctx huma.Context, next func(huma.Context)) {
+	if ctx.Query("where") != "" {
+		c := access.CallerOf(ctx.Context())
+		leave, err := r.conditions.Wait(ctx.Context(), c.Owner())
+		if err != nil {
+			return // the client has left
+		}
+		defer leave()
+	}
+	next(ctx)
 }
 
 // HandleRaw registers an API operation that reads the request body itself. The operation names the permission that its

@@ -85,7 +85,7 @@ func (s *accountRequest) listUsers(ctx context.Context, in *list.Where) (*op.Bod
 			items = append(items, showUser(u))
 		}
 	}
-	items, err := list.FilterRows(s.View, *in, items)
+	items, err := list.FilterRows(ctx, s.View, *in, items)
 	return op.Answer(v1.UserList{Items: items}), err
 }
 
@@ -224,7 +224,7 @@ func (s *accountRequest) listTokens(ctx context.Context, in *list.Where) (*op.Bo
 			items = append(items, showToken(t))
 		}
 	}
-	items, err := list.FilterRows(s.View, *in, items)
+	items, err := list.FilterRows(ctx, s.View, *in, items)
 	return op.Answer(v1.TokenList{Items: items}), err
 }
 

@@ -83,8 +83,9 @@ func (s *problemRequest) listDeletedNodes(ctx context.Context, in *events.Select
 	return nodes, next, nil
 }
 
-// eachDeletedEvent calls the function fn with each event that the deleted nodes of one list page had.
-func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Selection, at time.Time, behind list.Cursor, fn func(*pastEvent)) (next string, err error) {
+// eachDeletedEvent calls the function fn with each event that the deleted nodes of one list page had. An error of fn
+// ends the calls.
+func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Selection, at time.Time, behind list.Cursor, fn func(*pastEvent) error) (next string, err error) {
 	nodes, next, err := s.listDeletedNodes(ctx, in, at, behind)
 	if err != nil {
 		return "", err
@@ -118,7 +119,9 @@ func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Select
 			return "", err
 		}
 		for _, check := range slices.Sorted(maps.Keys(byCheck)) {
-			fn(byCheck[check])
+			if err := fn(byCheck[check]); err != nil {
+				return "", err
+			}
 		}
 	}
 	return next, nil

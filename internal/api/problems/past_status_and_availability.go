@@ -202,15 +202,21 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 func listPast[Row any](
 	ctx context.Context, s *problemRequest, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
-	filter, err := list.NewNodeRowFilter(s.View, list.NodeRows{Where: in.Where})
+	filter, err := list.NewNodeRowFilter(ctx, s.View, list.NodeRows{Where: in.Where})
 	if err != nil {
 		return nil, "", err
 	}
 	rows = []Row{}
-	add := func(e *pastEvent) {
-		if row, ok := show(e); ok && filter.Match(e.node, func() any { return &row }) {
+	add := func(e *pastEvent) error {
+		row, ok := show(e)
+		if !ok {
+			return nil
+		}
+		matches, err := filter.Match(e.node, func() any { return &row })
+		if matches {
 			rows = append(rows, row)
 		}
+		return err
 	}
 	if place, ok := s.parseDeletedPageToken(after); ok {
 		next, err = s.eachDeletedEvent(ctx, &in.Selection, at, place, add)
@@ -227,7 +233,9 @@ func listPast[Row any](
 		if e.was, e.changes, err = s.readStatusAt(ctx, st, name.Check, at); err != nil {
 			return nil, "", err
 		}
-		add(&e)
+		if err := add(&e); err != nil {
+			return nil, "", err
+		}
 	}
 	return rows, page.Next, nil
 }

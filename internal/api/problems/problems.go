@@ -29,7 +29,7 @@ func (s *problemRequest) listProblems(ctx context.Context, in *struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.ProblemList], error) {
-	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
+	filter, err := list.NewNodeRowFilter(ctx, s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *problemRequest) getEventHistory(ctx context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }) (*op.Body[v1.EntryList], error) {
-	filter, err := list.NewRowFilter(s.View, in.Where)
+	filter, err := list.NewRowFilter(ctx, s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	if err := in.Period.Validate(); err != nil {
 		return nil, err
 	}
-	filter, err := list.NewNodeRowFilter(s.View, in.NodeRows)
+	filter, err := list.NewNodeRowFilter(ctx, s.View, in.NodeRows)
 	if err != nil {
 		return nil, err
 	}

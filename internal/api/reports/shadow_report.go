@@ -66,7 +66,7 @@ func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	if err := s.completePeriod(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
 		return nil, err
 	}
-	filter, err := list.NewRowFilter(s.View, in.Where)
+	filter, err := list.NewRowFilter(ctx, s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}

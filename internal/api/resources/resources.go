@@ -69,7 +69,7 @@ func registerResources(at resourceOperations, limiters applyLimiters) {
 	apply.Middlewares = huma.Middlewares{limiters.awaitBody}
 	op.Handle(at, op.AddChangeErrors(apply), access.NeedOn(access.Read, "resource"), (*resourceRequest).applyResources)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
-	remove.MaxBodyBytes = 8 << 20 // 10,000 names
+	remove.MaxBodyBytes = 4 << 20 // 10,000 names
 	op.Handle(at, op.AddChangeErrors(remove), access.NeedOn(access.Change, "resource"), (*resourceRequest).deleteResources)
 	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.NeedOn(access.Read, "change"), (*resourceRequest).listChanges)
 	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.NeedAnybody("server"), (*resourceRequest).listKinds)
@@ -262,15 +262,22 @@ func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *li
 	if in.Selector != "" {
 		match = func(r *model.Resource) bool { return selector.Matches(s.selectableLabels(r)) }
 	}
+	reading := ctx
 	if in.Where != "" {
-		matches, err := s.conditionMatcher(ctx, k, in.Where)
+		limited, cancel := list.LimitConditionTime(ctx)
+		defer cancel()
+		matches, err := s.conditionMatcher(limited, k, in.Where)
 		if err != nil {
 			return nil, err
 		}
 		labelled := match
 		match = func(r *model.Resource) bool { return (labelled == nil || labelled(r)) && matches(r) }
+		reading = limited
 	}
-	items, more, err := s.Intent.Page(ctx, q, match)
+	items, more, err := s.Intent.Page(reading, q, match)
+	if reading.Err() != nil {
+		return nil, context.Cause(reading)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -363,21 +370,30 @@ var resourceConditions = where.Language{
 // conditionMatcher compiles a CEL condition to a function that reports whether a resource matches. A condition over
 // nodes reads labels, facts and groups. Any other reads the resource as the caller may see it, or it would reveal
 // hidden secrets bit by bit. A missing field makes the condition false; has(spec.ttl) asks whether a field exists.
-// The function serves one request and is not safe for concurrent use.
+// The function serves one request and is not safe for concurrent use. It reports false after the end of ctx.
 func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.CompileSearch(expr)
 		if err != nil {
 			return nil, err
 		}
-		match := list.NodeMatcher(s.View, c)
-		return func(r *model.Resource) bool { return r.Status != nil && match(model.NodeID(r.Status.ID)) }, nil
+		match := list.NodeMatcher(ctx, s.View, c)
+		return func(r *model.Resource) bool {
+			if r.Status == nil {
+				return false
+			}
+			matches, _ := match(model.NodeID(r.Status.ID))
+			return matches
+		}, nil
 	}
 	c, err := resourceConditions.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
 	return func(r *model.Resource) bool {
+		if ctx.Err() != nil {
+			return false
+		}
 		text, err := json.Marshal(s.RedactForCaller(ctx, r))
 		if err != nil {
 			return false
@@ -389,7 +405,7 @@ func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, exp
 		if json.Unmarshal(text, &shown) != nil {
 			return false
 		}
-		out, _, err := c.Program.Eval(map[string]any{"metadata": shown.Metadata, "spec": shown.Spec})
+		out, _, err := c.Program.ContextEval(ctx, map[string]any{"metadata": shown.Metadata, "spec": shown.Spec})
 		return err == nil && out == types.True
 	}, nil
 }
@@ -457,7 +473,7 @@ type changesInput struct {
 
 // listChanges returns a page of the audit log, newest first.
 func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
-	filter, err := list.NewRowFilter(s.View, in.Where)
+	filter, err := list.NewRowFilter(ctx, s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}

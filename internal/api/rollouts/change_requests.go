@@ -50,7 +50,7 @@ func (s *rolloutRequest) listChangeRequests(ctx context.Context, in *struct {
 		})
 	}
 	slices.SortStableFunc(out.Items, func(a, b v1.ReviewRequest) int { return a.At.Compare(b.At) })
-	out.Items, err = list.FilterRows(s.View, in.Where, out.Items)
+	out.Items, err = list.FilterRows(ctx, s.View, in.Where, out.Items)
 	return op.Answer(out), err
 }
 

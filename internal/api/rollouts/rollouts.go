@@ -93,7 +93,7 @@ func (s *rolloutRequest) listRollouts(ctx context.Context, in *struct {
 		return 0
 	}
 	slices.SortStableFunc(out.Items, func(a, b v1.Rollout) int { return cmp.Or(ended(&a)-ended(&b), b.StartedAt.Compare(a.StartedAt)) })
-	out.Items, err = list.FilterRows(s.View, in.Where, out.Items)
+	out.Items, err = list.FilterRows(ctx, s.View, in.Where, out.Items)
 	return op.Answer(out), err
 }
 

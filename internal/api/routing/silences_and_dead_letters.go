@@ -236,7 +236,7 @@ func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.DeliveryList], error) {
-	filter, err := list.NewRowFilter(s.View, in.Where)
+	filter, err := list.NewRowFilter(ctx, s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +295,7 @@ func (s *routingRequest) listDeliveries(ctx context.Context, in *struct {
 	for i := range deliveries {
 		items[i] = showDelivery(&deliveries[i])
 	}
-	if items, err = list.FilterRows(s.View, in.Where, items); err != nil {
+	if items, err = list.FilterRows(ctx, s.View, in.Where, items); err != nil {
 		return nil, err
 	}
 	return op.Answer(v1.DeliveryList{Items: items}), nil

@@ -59,6 +59,15 @@ func (s *runRequest) runOnNodes(ctx context.Context, in *struct{ Body v1.RunRequ
 		r, w := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
+		c := access.CallerOf(ctx)
+		leave, ok := s.shares.Enter(c.Owner())
+		if !ok {
+			s.CountRefusal("runs")
+			op.WriteError(w, model.Errorf(model.Limited, "user %s has reached the limit of runs in progress per user", c.Owner()).
+				WithHint("wait until one of your runs has ended; runs by tokens that %s created count too: muster auth token list", c.Owner()))
+			return
+		}
+		defer leave()
 		if s.slots.Enter(ctx) != nil {
 			s.CountRefusal("runs")
 			op.WriteError(w, model.Errorf(model.Limited, "too many runs are in progress").WithHint("wait until a run has ended; see the number of runs: muster get queues"))
@@ -277,19 +286,19 @@ type runRequest struct {
 	op.Request
 	Options
 	slots    *queue.Slots
+	shares   *op.Quota[string] // of slots, by user
 	outcomes *prometheus.CounterVec
 }
 
 // Register adds the operation that runs a check, directive or command on nodes.
 func Register(r *op.Routes, o Options) {
-	slots := queue.NewSlots(r.Queues, "runs")
+	slots, shares := queue.NewSlots(r.Queues, "runs"), op.NewUserQuota(r.Queues, "runs")
 	outcomes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_api_runs_total", Help: "Requested runs (muster run), one for each node, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(outcomes)
-	at := op.NewOperationSet(r, func(q op.Request) *runRequest { return &runRequest{q, o, slots, outcomes} })
+	at := op.NewOperationSet(r, func(q op.Request) *runRequest { return &runRequest{q, o, slots, shares, outcomes} })
 	run := op.Post("run", Path, "nodes", "Run a check, directive or command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
-	run.MaxBodyBytes = 256 << 10
 	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
 	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*runRequest).runOnNodes)
 }

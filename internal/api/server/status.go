@@ -28,7 +28,7 @@ func (s *serverRequest) getVersion(context.Context, *op.NoParameters) (*op.Body[
 }
 
 // listQueues returns the state of all bounded queues inside the server, such as fill and capacity.
-func (s *serverRequest) listQueues(_ context.Context, in *list.Where) (*op.Body[v1.QueueList], error) {
+func (s *serverRequest) listQueues(ctx context.Context, in *list.Where) (*op.Body[v1.QueueList], error) {
 	queues := s.Queues.List()
 	out := v1.QueueList{Items: make([]v1.Queue, len(queues))}
 	for i, q := range queues {
@@ -38,7 +38,7 @@ func (s *serverRequest) listQueues(_ context.Context, in *list.Where) (*op.Body[
 		}
 	}
 	var err error
-	out.Items, err = list.FilterRows(s.View, *in, out.Items)
+	out.Items, err = list.FilterRows(ctx, s.View, *in, out.Items)
 	return op.Answer(out), err
 }
 

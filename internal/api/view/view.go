@@ -53,9 +53,9 @@ type Stores struct {
 	Directory   Directory
 	History     History
 	Routing     Routing
-	Search      func() EntrySearch // makes the search in inventories of one request
-	Series      storage.Queryable  // of numeric values of items; nil: the server has no such store
-	Incarnation uint64             // incarnation of the journal: page tokens and ETags of another incarnation are refused
+	Search      func(context.Context) EntrySearch // makes the search in inventories of one request, which ends with the context
+	Series      storage.Queryable                 // of numeric values of items; nil: the server has no such store
+	Incarnation uint64                            // incarnation of the journal: page tokens and ETags of another incarnation are refused
 	Now         func() time.Time
 }
 

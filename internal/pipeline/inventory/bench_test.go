@@ -88,7 +88,7 @@ func TestMemoryOfTheFleet(t *testing.T) {
 	} {
 		c, err := where.CompileSearch(expr)
 		testenv.NoError(t, err)
-		began, s, found := time.Now(), v.NewSearch(), 0
+		began, s, found := time.Now(), v.NewSearch(t.Context()), 0
 		for id := range fleetNodes {
 			if has, _ := s.HasEntry(model.NodeID(id+1), c.EntryTerms()[0]); has {
 				found++

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/inventory"
@@ -12,6 +13,7 @@ import (
 // once for each distinct entry of the fleet, and again for those that are new since. A Search is not safe for
 // concurrent use.
 type Search struct {
+	ctx  context.Context // ends the search
 	view *View
 	sets map[*where.EntryTerm]*entrySet
 }
@@ -29,9 +31,9 @@ type entrySet struct {
 const fewIDs = 16
 
 // NewSearch returns an empty Search over the inventories of the view. It evaluates a condition when HasEntry first
-// gets it.
-func (v *View) NewSearch() *Search {
-	return &Search{view: v, sets: map[*where.EntryTerm]*entrySet{}}
+// gets it. After the end of ctx its results mean nothing.
+func (v *View) NewSearch(ctx context.Context) *Search {
+	return &Search{ctx: ctx, view: v, sets: map[*where.EntryTerm]*entrySet{}}
 }
 
 // HasEntry reports whether any package or other entry of a node's inventory matches a condition. known is false if the
@@ -43,7 +45,7 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known boo
 		s.sets[t] = set
 	}
 	for {
-		set.update(s.view.dictionary, t)
+		set.update(s.ctx, s.view.dictionary, t)
 		current := true
 		found, known = false, false
 		s.view.read(id, func(n *node) {
@@ -61,7 +63,7 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known boo
 
 // update adds to the set all new inventory entries of the dictionary that match the search condition. They are
 // the entries that nodes have reported since the last update.
-func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
+func (x *entrySet) update(ctx context.Context, d *dictionary, t *where.EntryTerm) {
 	if x.assigned == d.assigned.Load() {
 		return
 	}
@@ -82,7 +84,10 @@ func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	if size > len(x.bits) {
 		x.bits = append(x.bits, make([]uint64, size-len(x.bits))...)
 	}
-	for _, c := range list {
+	for i, c := range list {
+		if i%256 == 0 && ctx.Err() != nil {
+			return
+		}
 		word, bit := &x.bits[c.id/64], uint64(1)<<(c.id%64)
 		if *word&bit != 0 { // of the entry that had this id before
 			x.count--

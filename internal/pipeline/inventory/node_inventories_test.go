@@ -248,7 +248,7 @@ func TestSearchFindsEntries(t *testing.T) {
 	testenv.NoError(t, err)
 	root, err := where.CompileSearch(`inventory.processes.exists(p, p.user == "root")`)
 	testenv.NoError(t, err)
-	s := v.NewSearch()
+	s := v.NewSearch(t.Context())
 	r := rand.New(rand.NewPCG(1, 1))
 	want := map[model.NodeID][]inventory.Entry{}
 	for range 300 {
