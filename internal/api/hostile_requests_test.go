@@ -157,8 +157,8 @@ func TestHostileListsOfNamesUseBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestResourcesNamedWatchAreLimited fills the places of a user for requests, and expects a request for a resource with the
-// name watch to be refused.
+// TestResourcesNamedWatchAreLimited fills a user's places for requests, and expects a refused request for a resource named
+// watch.
 func TestResourcesNamedWatchAreLimited(t *testing.T) {
 	r := apitest.NewServer(t)
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})

@@ -25,8 +25,8 @@ func CompilePattern(source string) (re *regexp.Regexp, steps int, err error) {
 	return re, steps, err
 }
 
-// CountPatternSteps returns an upper bound of the instructions of a regular expression, without its compilation, which
-// takes memory for each instruction.
+// CountPatternSteps returns an upper bound of the instructions of a regular expression. It does not compile the
+// expression, because each instruction takes memory.
 func CountPatternSteps(source string) (int, error) {
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {

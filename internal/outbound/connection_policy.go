@@ -97,8 +97,8 @@ func metadataNetworks() []netip.Prefix {
 	}
 }
 
-// embeddedIPv4 returns the IPv4 address to which a gateway translates an IPv6 address, by NAT64 (RFC 6052, RFC 8215) or
-// 6to4 (RFC 3056). Other addresses are returned unchanged.
+// embeddedIPv4 returns the IPv4 address to which a gateway translates an IPv6 address. The translation is NAT64 (RFC 6052,
+// RFC 8215) or 6to4 (RFC 3056); other addresses are returned unchanged.
 func embeddedIPv4(ip netip.Addr) netip.Addr {
 	b := ip.As16()
 	switch {

@@ -35,7 +35,7 @@ func TestLabelsDoNotGrow(t *testing.T) {
 }
 
 // TestRegularExpressionsAreBounded parses expressions and selectors with large regular expressions, and expects errors
-// before the parser compiles them.
+// before their compilation.
 func TestRegularExpressionsAreBounded(t *testing.T) {
 	large, literals := strings.Repeat(".{1000}", 2000), strings.TrimSuffix(strings.Repeat("web-0001.example.com|", 700), "|")
 	for expr, want := range map[string]bool{
@@ -129,5 +129,7 @@ func FuzzTexts(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text string) {
 		_ = CheckTemplate(text)
 		_, _ = NewParser().ParseExpr(text)
+		_, _ = NewParser().ParseMetricSelector(text)
+		_, _ = NewParser().ParseMetricSelectors([]string{text, "up"})
 	})
 }

@@ -11,7 +11,7 @@ import (
 // maxEvaluations is the largest number of rule groups that are evaluated at a time, each of another namespace.
 const maxEvaluations = 2
 
-// evaluationTurns limits the evaluations of rule groups at a time, and shares the time between namespaces: of those that wait, the
+// evaluationTurns limits the evaluations of rule groups at a time, and shares the time between namespaces. Of those that wait, the
 // namespace that has spent the least time is next. It is safe for concurrent use.
 type evaluationTurns struct {
 	mu      sync.Mutex
@@ -28,9 +28,9 @@ type evaluationTurn struct {
 // maxSaved bounds the time that a namespace which evaluates seldom has spent less than the others.
 const maxSaved = groupTimeout
 
-// begin waits until the turn of a namespace begins. After an error of ctx there is no turn. A turn that runs ends first, after an
+// awaitTurn waits until the turn of a namespace begins. After an error of ctx there is no turn. A turn that runs ends first, after an
 // evaluation of a given duration, and the namespace keeps it while all that wait have spent more time.
-func (t *evaluationTurns) begin(ctx context.Context, own *evaluationTurn, took time.Duration) error {
+func (t *evaluationTurns) awaitTurn(ctx context.Context, own *evaluationTurn, took time.Duration) error {
 	t.mu.Lock()
 	own.spent += took
 	t.removeLocked(own)
@@ -47,7 +47,7 @@ func (t *evaluationTurns) begin(ctx context.Context, own *evaluationTurn, took t
 	case <-own.begun:
 		return nil
 	case <-ctx.Done():
-		t.end(own, 0)
+		t.endTurn(own, 0)
 		return ctx.Err()
 	}
 }
@@ -55,8 +55,8 @@ func (t *evaluationTurns) begin(ctx context.Context, own *evaluationTurn, took t
 // compareSpent orders turns by the time that their namespaces have spent.
 func compareSpent(a, b *evaluationTurn) int { return cmp.Compare(a.spent, b.spent) }
 
-// end ends a namespace's turn after an evaluation of a given duration, so that another may begin.
-func (t *evaluationTurns) end(own *evaluationTurn, took time.Duration) {
+// endTurn ends a namespace's turn after an evaluation of a given duration, so that another may begin.
+func (t *evaluationTurns) endTurn(own *evaluationTurn, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own.spent += took

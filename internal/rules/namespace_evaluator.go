@@ -47,7 +47,7 @@ func (v *evaluator) declare(units []*directory.Unit) {
 	}
 }
 
-// run evaluates each rule group of the namespace at its due times until ctx ends or the namespace has no RuleGroups.
+// run evaluates each rule group of the namespace at its due times. It ends with ctx, and when the namespace has no RuleGroups.
 func (v *evaluator) run(ctx context.Context) error {
 	wake := time.NewTimer(0)
 	defer wake.Stop()
@@ -83,14 +83,14 @@ func (v *evaluator) run(ctx context.Context) error {
 func (v *evaluator) evaluateDue(ctx context.Context) error {
 	turns, took := &v.engine.turns, time.Duration(0)
 	for next := v.dueGroup(); next != nil && len(v.changed) == 0; next = v.dueGroup() {
-		if err := turns.begin(ctx, &v.turn, took); err != nil {
+		if err := turns.awaitTurn(ctx, &v.turn, took); err != nil {
 			return err
 		}
 		began := time.Now()
 		v.evaluate(ctx, next)
 		took = time.Since(began)
 	}
-	turns.end(&v.turn, took)
+	turns.endTurn(&v.turn, took)
 	return nil
 }
 

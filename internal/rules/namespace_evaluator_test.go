@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
 )
@@ -34,8 +35,8 @@ type slowQuerier struct {
 }
 
 // Select returns no series after the time that a query takes.
-func (s slowQuerier) Select(context.Context, bool, *storage.SelectHints, ...*labels.Matcher) storage.SeriesSet {
-	time.Sleep(s.took)
+func (s slowQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+	_ = pause.For(ctx, s.took)
 	return storage.EmptySeriesSet()
 }
 
@@ -138,7 +139,7 @@ func TestWaitForTurnEnds(t *testing.T) {
 		var turns evaluationTurns
 		begin := func(ctx context.Context, own *evaluationTurn) <-chan error {
 			done := make(chan error, 1)
-			go func() { done <- turns.begin(ctx, own, 0) }()
+			go func() { done <- turns.awaitTurn(ctx, own, 0) }()
 			synctest.Wait()
 			return done
 		}
@@ -156,14 +157,14 @@ func TestWaitForTurnEnds(t *testing.T) {
 		}
 		begin(t.Context(), &old)
 		next := begin(t.Context(), &fresh)
-		turns.end(&first, time.Minute)
+		turns.endTurn(&first, time.Minute)
 		if err := <-next; err != nil || fresh.spent != time.Hour-maxSaved || first.spent != time.Hour+time.Minute {
 			t.Errorf("%v, spent %s and %s", err, fresh.spent, first.spent)
 		}
 		if len(turns.running) != maxEvaluations || len(turns.waiting) != 1 {
 			t.Errorf("%d run, %d wait", len(turns.running), len(turns.waiting))
 		}
-		turns.end(&second, 0)
+		turns.endTurn(&second, 0)
 		synctest.Wait()
 		if len(turns.waiting) != 0 {
 			t.Error("the last one waits")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/where"
 )
 
@@ -23,7 +24,7 @@ type slowRow struct {
 
 // MarshalJSON takes the time of the row.
 func (r slowRow) MarshalJSON() ([]byte, error) {
-	time.Sleep(r.took)
+	_ = pause.For(context.Background(), r.took)
 	return json.Marshal(map[string]string{"name": r.Name})
 }
 
@@ -82,7 +83,7 @@ func TestConditionOfOneRowEnds(t *testing.T) {
 	}
 }
 
-// TestConditionOfNodesEnds evaluates a condition over nodes after the end of its time, and expects an error, not a wrong result.
+// TestConditionOfNodesEnds evaluates a condition over nodes after the end of its time, and expects an error.
 func TestConditionOfNodesEnds(t *testing.T) {
 	c, err := where.CompileSearch(`node.name == "a"`)
 	if err != nil {

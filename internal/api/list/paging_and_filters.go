@@ -32,7 +32,7 @@ const SearchTimeLimit = 200 * time.Millisecond
 // maxConditionTime is how long the condition of one request may search a list that has no pages.
 const maxConditionTime = 10 * time.Second
 
-// LimitConditionTime returns a context that ends when the condition of a request has searched a list for too long.
+// LimitConditionTime returns a context that ends after the longest time of a request's condition.
 func LimitConditionTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, maxConditionTime, model.Errorf(model.Limited, "the condition (where) did not end within %s", maxConditionTime).
 		WithHint("select fewer rows, for example with a namespace or labels, or write a condition that costs less: without nested exists(), all() and long regular expressions"))
@@ -408,8 +408,8 @@ func (r *NodeReader) Read(id model.NodeID) bool {
 	return ok
 }
 
-// NodeMatcher returns a function that reports whether a node matches a CEL condition, or the error of an ended context.
-// The condition may read inventories.
+// NodeMatcher returns a function that reports whether a node matches a CEL condition.
+// The condition may read inventories. The function returns an error after the end of ctx.
 func NodeMatcher(ctx context.Context, v *view.View, c *where.Condition) func(model.NodeID) (bool, error) {
 	r := NewNodeReader(v)
 	if len(c.EntryTerms()) > 0 && v.Search != nil {

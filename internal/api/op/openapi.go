@@ -58,7 +58,7 @@ func newHumaConfig() huma.Config {
 // maxBodyValues bounds the values in the JSON body of a request, because each takes many times the memory of its text.
 const maxBodyValues = 50_000 // 10,000 names of resources have 40,000
 
-// unmarshalBody decodes the JSON body of a request, unless it has too many values.
+// unmarshalBody decodes the JSON body of a request, and refuses a body with too many values.
 func unmarshalBody(data []byte, v any) error {
 	values := 0
 	for _, separator := range []string{",", "{", "["} {

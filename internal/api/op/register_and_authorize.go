@@ -140,7 +140,8 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 	})
 }
 
-// awaitLargeBody is middleware that waits before a large body is read, so that the bodies of one user take little memory.
+// awaitLargeBody is middleware that waits until the server may read a large body of a user. So the bodies of one user
+// take little memory.
 func (r *Routes) awaitLargeBody(ctx huma.Context, next func(huma.Context)) {
 	c := access.CallerOf(ctx.Context())
 	waiting, cancel := context.WithTimeout(ctx.Context(), BodyTimeout)

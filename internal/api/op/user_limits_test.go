@@ -107,3 +107,14 @@ func TestBodiesWithManyValuesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// FuzzBody decodes random bodies of requests, and expects that none panics.
+func FuzzBody(f *testing.F) {
+	for _, text := range []string{`{"resources":[{"kind":"Check"}]}`, "[", `"\ud800"`, "1e999"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		var v any
+		_ = unmarshalBody(data, &v)
+	})
+}

@@ -297,7 +297,7 @@ func TestSenderLeavesSlotsForOthers(t *testing.T) {
 	})
 }
 
-// TestLargeRequestsShareMemory holds all memory for the bodies of requests, and expects a request to wait for it.
+// TestLargeRequestsShareMemory holds all memory for the bodies of requests, and expects a request to wait.
 func TestLargeRequestsShareMemory(t *testing.T) {
 	s := newServer(t)
 	body := snappy.Encode(nil, encode(t, false, []series{{[]string{"__name__", "up"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}))

@@ -220,8 +220,8 @@ func TestConformLimitsSeriesOfNamespace(t *testing.T) {
 	})
 }
 
-// TestConformLongLabelsCountAsMoreSeries limits a namespace to six series, and expects a series with 3 KiB of labels to
-// count for four.
+// TestConformLongLabelsCountAsMoreSeries limits a namespace to six series, and expects long labels to count as several.
+// A series with 3 KiB of labels counts for four.
 func TestConformLongLabelsCountAsMoreSeries(t *testing.T) {
 	runOnEachStore(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: limitSeries(6)})
