@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ const previewIDs = 1 << 31
 
 // Preview returns the effect that planned changes would have on nodes, without making the changes. With detailed it
 // also returns the changed units and the time of each step. It fails if a write does not compile, if a group would
-// contain itself, or if an assignment would exceed wire.MaxAssignment.
+// contain itself, if new conditions take too much time, or if an assignment would exceed wire.MaxAssignment.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed bool) (out intent.Impact, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -70,10 +71,11 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	p.mu.RUnlock()
 	steps.lap("present placement")
 	secrets, approvals := changedSecrets(t, definitions), approvalWarnings(t, definitions, writes, waits)
+	p.fleet.limitsConditions = true
 	p.tryEdits(t.edits, func(pass *recomputation) {
 		steps.laps = append(steps.laps, pass.steps.laps...)
 		steps.last = p.o.Now()
-		if err = look.cycleError(t); err != nil {
+		if err = cmp.Or(pass.costly, look.cycleError(t)); err != nil {
 			return
 		}
 		warnings := look.tokenWarnings(writes, trusted)

@@ -33,6 +33,8 @@ type fleet struct {
 	inNamespace map[string]*roaring.Bitmap
 
 	newSearch func() EntrySearch // in inventories; nil: none yet
+	// limitsConditions: the next pass is the trial of a preview, which fails where new conditions take too much time.
+	limitsConditions bool
 
 	groupNumbers *groupNumbers
 	groups       map[directory.GroupID]*group

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -44,18 +45,43 @@ func (f *fleet) evaluate(p *recomputation, readsGroups bool) {
 		if s.ReadsGroups() != readsGroups || s.refs == 0 {
 			continue
 		}
+		began := f.now()
 		over := f.all
 		if s.key.ns != shared {
 			over = f.inNamespace[s.key.ns]
 		}
 		if over != nil {
 			for id := range bitmapIDs(over) {
+				if f.limitsConditions && p.exceedsConditionTime(s, f.now().Sub(began)) {
+					return // the trial fails
+				}
 				see(f.nodes[model.NodeID(id)])
 				match(s, id)
 			}
 		}
+		p.conditionTime += f.now().Sub(began)
 		s.fresh = false
 	}
+}
+
+// Limits of the time of new conditions in a preview. The preview is under the locks of the planner, and each later pass
+// evaluates the conditions again for changed nodes.
+const (
+	maxConditionTime  = 2 * time.Second  // of one condition over all nodes that it may select
+	maxConditionsTime = 30 * time.Second // of all new conditions of a change
+)
+
+// exceedsConditionTime reports whether a new condition takes too much time, and keeps the reason for the preview.
+func (p *recomputation) exceedsConditionTime(s *conditionState, took time.Duration) bool {
+	switch {
+	case p.costly != nil:
+	case took > maxConditionTime:
+		p.costly = model.Errorf(model.Limited, "where: the condition %q takes more than %s over all nodes that it may select", model.Shorten(s.key.expr), maxConditionTime).
+			WithHint("compare labels and facts with == and startsWith(), in place of exists(), all() and matches()")
+	case p.conditionTime+took > maxConditionsTime:
+		p.costly = model.Errorf(model.Limited, "the new conditions (where) of this change take more than %s over all nodes", maxConditionsTime).WithHint("apply the change in several parts")
+	}
+	return p.costly != nil
 }
 
 // groupNames returns the names of a node's groups, with a prefix for groups of the namespace shared

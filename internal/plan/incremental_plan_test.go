@@ -6,7 +6,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -420,5 +422,50 @@ func TestWorkDependsOnTheChangeNotTheFleet(t *testing.T) {
 		if changed != c.changed || counts != c.counts {
 			t.Errorf("%s: %d assignments changed, want %d\n  %+v\n  %+v", c.name, changed, c.changed, counts, c.counts)
 		}
+	}
+}
+
+// TestCostlyConditionsAreRefused previews groups whose conditions take long over all nodes, and expects errors. The planner then
+// is as before, and compiles a change that was recorded nevertheless.
+func TestCostlyConditionsAreRefused(t *testing.T) {
+	h := newTestFleet(t, 1000)
+	before, clock := h.snapshot(), time.Unix(0, 0)
+	perCall := time.Duration(0)
+	h.p.fleet.now = func() time.Time { clock = clock.Add(perCall); return clock }
+	group := func(where string) *model.GroupSpec { return &model.GroupSpec{Where: where} }
+	for _, c := range []struct {
+		took  time.Duration // of one node
+		where string
+		want  string
+	}{
+		{time.Millisecond, `node.labels.site == "s3"`, ""}, {3 * time.Millisecond, `node.labels.site == "s3"`, "takes more than 2s over all nodes"},
+		{3 * time.Millisecond, `node.labels.env == "prod"`, ""}, // known
+	} {
+		perCall = c.took
+		err := h.preview("Group", "new", group(c.where))
+		if (err == nil) != (c.want == "") || err != nil && (model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s of %s for each node: %v, want %q", c.where, c.took, err, c.want)
+		}
+	}
+	perCall = 3 * time.Millisecond
+	if err := h.preview("Check", "new", commandCheck("new", &model.Targets{Where: `"rack3" in node.groups`})); model.ClassOf(err) != model.Limited {
+		t.Errorf("a condition over groups: %v", err)
+	}
+	var writes []intent.Write
+	for i := range 40 {
+		name := fmt.Sprint("new", i)
+		writes = append(writes, intent.Write{Key: intent.Key{Kind: "Group", Namespace: "default", Name: name}, Body: encodeSpec(t, "Group", "default", name, nil, group(fmt.Sprintf("node.labels.site == %q", name)))})
+	}
+	perCall = time.Millisecond
+	if _, err := h.p.Preview(t.Context(), writes, false); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "take more than 30s") {
+		t.Errorf("forty conditions of a second each: %v", err)
+	}
+	if after := h.snapshot(); !reflect.DeepEqual(before, after) {
+		t.Error("refused previews have changed the planner")
+	}
+	perCall = 3 * time.Millisecond
+	h.apply("Group", "default", "new", nil, group(`node.labels.site == "s3"`))
+	if n := len(h.members("new")); n != 50 {
+		t.Errorf("a recorded group has %d members, want 50", n)
 	}
 }

@@ -42,6 +42,9 @@ type recomputation struct {
 	before    map[model.UnitID]*unit // definitions of edited units before the edits
 	steps     stopwatch
 	oversized []string // nodes whose assignment would be too large, for people
+
+	conditionTime time.Duration // of the new conditions
+	costly        error         // why a trial fails: its new conditions take too much time
 }
 
 // apply applies edits of resources, and recomputes the members of groups and the nodes of checks. It does not

@@ -372,6 +372,7 @@ func (p *Planner) tryEdits(edits []definitionEdit, look func(*recomputation)) {
 	defer p.mu.Unlock()
 	counts := p.fleet.counts
 	pass := p.fleet.apply(edits, nil)
+	p.fleet.limitsConditions = false
 	look(pass)
 	p.fleet.apply(reverseEdits(edits), nil)
 	for _, n := range pass.deleted {
