@@ -277,7 +277,7 @@ func (s *Server) openEventState(ctx context.Context) (err error) {
 	s.dispatcher.CompareOpenProblems(head, s.view.OpenProblems)
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
-	s.planner.SetInventories(func() plan.EntrySearch { return s.inventories.NewSearch(context.Background()).HasEntry }) // no session has an assignment yet
+	s.planner.SetInventories(func(ctx context.Context) plan.EntrySearch { return s.inventories.NewSearch(ctx).HasEntry }) // no session has an assignment yet
 	s.registerTask(back, "inventories of groups", func(ctx context.Context) error { return evaluateInventories(ctx, s.inventories, s.planner) })
 	s.registerTask(back, "snapshots", s.runSnapshots)
 	s.registerTask(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -32,7 +33,8 @@ type fleet struct {
 	exempt      *roaring.Bitmap // nodes whose state lets them run no directive
 	inNamespace map[string]*roaring.Bitmap
 
-	newSearch func() EntrySearch // in inventories; nil: none yet
+	newSearch func(context.Context) EntrySearch // in inventories; nil: none yet
+	search    EntrySearch                       // of the conditions
 	// limitsConditions: the next pass is the trial of a preview, which fails where new conditions take too much time.
 	limitsConditions bool
 

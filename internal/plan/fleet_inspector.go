@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,24 +71,31 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 		return nil, err
 	}
 	i.withFleet(func(f inspection) {
-		ids = nodeIDs(f.selectedNodesBy(compiled, namespace, func(c *condition) *roaring.Bitmap { return f.evaluateOnce(c, namespace) }))
+		ids = nodeIDs(f.selectedNodesBy(compiled, namespace, func(c *condition) *roaring.Bitmap {
+			found, costly := f.evaluateOnce(c, namespace)
+			err = cmp.Or(err, costly)
+			return found
+		}))
 	})
-	return ids, nil
+	return ids, err
 }
 
 // evaluateOnce evaluates a new condition, without an index, on all nodes that the namespace's resources may
-// select. It does not add the condition to the fleet.
-func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
+// select. It does not add the condition to the fleet. A condition that takes more than maxConditionTime is an error.
+func (f inspection) evaluateOnce(c *condition, namespace string) (*roaring.Bitmap, error) {
 	found, over := roaring.New(), f.all
+	limited, cancel := context.WithTimeout(context.Background(), maxConditionTime)
+	defer cancel()
+	began := f.now()
 	if namespace != shared {
 		over = f.inNamespace[namespace]
 	}
 	if over == nil {
-		return found
+		return found, nil
 	}
 	seen, at := where.NewNode(), model.NodeID(0)
 	if f.newSearch != nil {
-		search := f.newSearch()
+		search := f.newSearch(limited)
 		seen.SetInventory(func(t *where.EntryTerm) (found, known bool) { return search(at, t) })
 	}
 	for id := range bitmapIDs(over) {
@@ -104,8 +112,11 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 		if c.Match(seen) {
 			found.Add(id)
 		}
+		if limited.Err() != nil || f.now().Sub(began) > maxConditionTime {
+			return found, c.timeError()
+		}
 	}
-	return found
+	return found, nil
 }
 
 // Fault is an error that keeps nodes from running all their checks. An example is a missing property. The Fault has

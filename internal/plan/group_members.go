@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -45,23 +46,36 @@ func (f *fleet) evaluate(p *recomputation, readsGroups bool) {
 		if s.ReadsGroups() != readsGroups || s.refs == 0 {
 			continue
 		}
-		began := f.now()
+		began, limited, cancel := f.now(), context.Background(), context.CancelFunc(func() {})
+		if f.limitsConditions {
+			if limited, cancel = context.WithTimeout(limited, maxConditionTime); len(s.EntryTerms()) > 0 && f.newSearch != nil {
+				f.conditions.searchBy(f.newSearch(limited))
+			}
+		}
 		over := f.all
 		if s.key.ns != shared {
 			over = f.inNamespace[s.key.ns]
 		}
 		if over != nil {
 			for id := range bitmapIDs(over) {
-				if f.limitsConditions && p.exceedsConditionTime(s, f.now().Sub(began)) {
-					return // the trial fails
-				}
 				see(f.nodes[model.NodeID(id)])
-				match(s, id)
+				if match(s, id); f.limitsConditions && p.exceedsConditionTime(s, f.now().Sub(began), limited.Err() != nil) {
+					break // the preview fails
+				}
 			}
 		}
+		if f.limitsConditions && f.search != nil {
+			f.conditions.searchBy(f.search)
+		}
+		cancel()
 		p.conditionTime += f.now().Sub(began)
 		s.fresh = false
 	}
+}
+
+// searchBy sets the function by which conditions search the inventory of a node.
+func (x *conditionIndex) searchBy(search EntrySearch) {
+	x.all.SetInventory(func(t *where.EntryTerm) (found, known bool) { return search(x.seen, t) })
 }
 
 // Limits of the time of new conditions in a preview. The preview is under the locks of the planner, and each later pass
@@ -71,17 +85,23 @@ const (
 	maxConditionsTime = 30 * time.Second // of all new conditions of a change
 )
 
-// exceedsConditionTime reports whether a new condition takes too much time, and keeps the reason for the preview.
-func (p *recomputation) exceedsConditionTime(s *conditionState, took time.Duration) bool {
+// exceedsConditionTime reports whether a new condition takes too much time, and keeps the reason for the preview. ended: its
+// search in inventories has ended before its result.
+func (p *recomputation) exceedsConditionTime(s *conditionState, took time.Duration, ended bool) bool {
 	switch {
 	case p.costly != nil:
-	case took > maxConditionTime:
-		p.costly = model.Errorf(model.Limited, "where: the condition %q takes more than %s over all nodes that it may select", model.Shorten(s.key.expr), maxConditionTime).
-			WithHint("compare labels and facts with == and startsWith(), in place of exists(), all() and matches()")
+	case ended || took > maxConditionTime:
+		p.costly = s.timeError()
 	case p.conditionTime+took > maxConditionsTime:
 		p.costly = model.Errorf(model.Limited, "the new conditions (where) of this change take more than %s over all nodes", maxConditionsTime).WithHint("apply the change in several parts")
 	}
 	return p.costly != nil
+}
+
+// timeError returns the error for a condition that takes too much time.
+func (c *condition) timeError() error {
+	return model.Errorf(model.Limited, "where: the condition %q takes more than %s over all nodes that it may select", model.Shorten(c.key.expr), maxConditionTime).
+		WithHint("compare labels and facts with == and startsWith(), in place of exists(), all() and matches()")
 }
 
 // groupNames returns the names of a node's groups, with a prefix for groups of the namespace shared

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -462,6 +463,23 @@ func TestCostlyConditionsAreRefused(t *testing.T) {
 	}
 	if after := h.snapshot(); !reflect.DeepEqual(before, after) {
 		t.Error("refused previews have changed the planner")
+	}
+	perCall = 3 * time.Millisecond
+	if _, err := h.p.Inspector().Select("default", &model.Targets{Where: `node.labels.site == "s3"`}); model.ClassOf(err) != model.Limited {
+		t.Errorf("a selection for a run: %v", err)
+	}
+	searches := 0
+	h.p.SetInventories(func(ctx context.Context) EntrySearch {
+		return func(model.NodeID, *where.EntryTerm) (found, known bool) {
+			if _, limited := ctx.Deadline(); limited {
+				searches++
+			}
+			return true, true
+		}
+	})
+	perCall = 0
+	if err := h.preview("Group", "inventory", group(`inventory.packages.exists(p, p.name == "openssl")`)); err != nil || searches != 1000 {
+		t.Errorf("%d searches of a preview have a time limit, want 1000: %v", searches, err)
 	}
 	perCall = 3 * time.Millisecond
 	h.apply("Group", "default", "new", nil, group(`node.labels.site == "s3"`))

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -12,14 +14,15 @@ import (
 type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
 // SetInventories sets the function that searches inventories, and then evaluates all conditions on inventories.
-// Before this call such a condition selects no node. It returns the nodes whose assignment changed.
-func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
+// Before this call such a condition selects no node. It returns the nodes whose assignment changed. The results of a
+// search mean nothing after the end of its context.
+func (p *Planner) SetInventories(newSearch func(context.Context) EntrySearch) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
 	p.mu.Lock()
 	p.fleet.newSearch = newSearch
-	x, search := p.fleet.conditions, newSearch()
-	x.all.SetInventory(func(t *where.EntryTerm) (found, known bool) { return search(x.seen, t) })
+	p.fleet.search = newSearch(context.Background())
+	p.fleet.conditions.searchBy(p.fleet.search)
 	all := make(map[model.NodeID]uint32, len(p.fleet.nodes))
 	for id := range p.fleet.nodes {
 		all[id] = ^uint32(0)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -30,7 +31,7 @@ func TestGroupsFollowInventories(t *testing.T) {
 	if got := slices.Concat(h.members("nginx"), h.members("bare")); got != nil {
 		t.Errorf("without inventories groups have %v", got)
 	}
-	h.p.SetInventories(func() EntrySearch {
+	h.p.SetInventories(func(context.Context) EntrySearch {
 		return func(id model.NodeID, term *where.EntryTerm) (found, known bool) {
 			list, known := inventories[id]
 			return slices.ContainsFunc(list, term.Match), known
