@@ -101,8 +101,11 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 // maxNamedNodes is the number of covered nodes that an answer names.
 const maxNamedNodes = 10
 
+// maxSelectorTime is how long the condition of a selector may take over all nodes.
+const maxSelectorTime = 2 * time.Second
+
 // CountMatchingNodes counts the nodes of a namespace that a label selector matches, and returns the first names. It also
-// returns the number of all nodes.
+// returns the number of all nodes. A selector that takes more than maxSelectorTime is an error.
 func CountMatchingNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
@@ -112,7 +115,12 @@ func CountMatchingNodes(v *view.View, namespace string, selector *model.Selector
 	if of == model.SharedNamespaceName {
 		of = ""
 	}
+	began := v.Now()
 	for _, id := range v.Directory.Nodes(of) {
+		if v.Now().Sub(began) > maxSelectorTime {
+			return 0, 0, nil, model.Errorf(model.Limited, "where: the condition %q takes more than %s over all nodes", model.Shorten(selector.Where), maxSelectorTime).
+				WithHint("compare labels and facts with == and startsWith(), in place of exists(), all() and matches()")
+		}
 		if !names(route.NewProblem(v.Directory, id, model.Source{}, 0, 0)) {
 			continue
 		}

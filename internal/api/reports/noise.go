@@ -239,11 +239,18 @@ func (n *noiseReport) findStaleSilences() error {
 			continue // the silence has ended
 		}
 		nodes, _, _, err := notification.CountMatchingNodes(n.View, r.Metadata.Namespace, &spec.Selector)
-		if err != nil {
+		if err == nil {
+			err = n.ctx.Err()
+		}
+		costly := model.ClassOf(err) == model.Limited
+		if err != nil && !costly {
 			return err
 		}
 		one := v1.StaleSilence{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Creator: spec.Creator, Reason: spec.Reason, CreatedAt: r.Status.Created, Until: spec.Until, Nodes: nodes}
-		if nodes == 0 {
+		switch {
+		case costly:
+			one.Reasons = append(one.Reasons, "its condition takes too much time")
+		case nodes == 0:
 			one.Reasons = append(one.Reasons, "covers no node")
 		}
 		if gone := n.missingChecksNote(r.Metadata.Namespace, spec.Checks); gone != "" {
