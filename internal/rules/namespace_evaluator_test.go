@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,15 +44,29 @@ func (s slowQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints,
 // fleet is a directory without nodes whose rule groups a test declares.
 type fleet struct {
 	Directory
+	mu       sync.Mutex
 	revision int64
 	units    []*directory.Unit
 }
 
 // Revision returns a number that grows with each declaration.
-func (f *fleet) Revision() int64 { return f.revision }
+func (f *fleet) Revision() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.revision
+}
+
+// groups returns the declared rule groups.
+func (f *fleet) groups() []*directory.Unit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.units)
+}
 
 // declare declares a number of rule groups in a namespace, each with three rules.
 func (f *fleet) declare(namespace string, groups int, interval time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	spec := model.RuleGroupSpec{Interval: model.Duration(interval)}
 	for i := range 3 {
 		spec.Rules = append(spec.Rules, model.Rule{Record: fmt.Sprint("series:", i), Expr: "sum(up)"})
@@ -84,7 +99,7 @@ func TestSlowRulesDelayOnlyTheirNamespace(t *testing.T) {
 				}
 				return slowSeries(9 * time.Second)
 			},
-			Groups: func() []*directory.Unit { return slices.Clone(f.units) }, Directory: f, Registerer: registry,
+			Groups: f.groups, Directory: f, Registerer: registry,
 			Events: func(context.Context, event.Query) (event.Page, error) { return event.Page{}, nil },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -94,9 +109,11 @@ func TestSlowRulesDelayOnlyTheirNamespace(t *testing.T) {
 		for range 3600 {
 			time.Sleep(time.Second)
 			synctest.Wait()
+			e.mu.Lock()
 			for _, v := range e.evaluators {
 				worst[v.namespace] = max(worst[v.namespace], v.lag(time.Now()))
 			}
+			e.mu.Unlock()
 		}
 		evaluated := map[string]int{}
 		for _, g := range e.Groups() {
@@ -119,7 +136,9 @@ func TestSlowRulesDelayOnlyTheirNamespace(t *testing.T) {
 			t.Errorf("%d lags, expected one of each namespace", n)
 		}
 		// A namespace without groups ends, and a new one begins.
+		f.mu.Lock()
 		f.units = slices.DeleteFunc(f.units, func(u *directory.Unit) bool { return u.Namespace != "fast" })
+		f.mu.Unlock()
 		f.declare("new", 1, 10*time.Second)
 		time.Sleep(group + time.Minute)
 		if names := e.Groups(); len(names) != 21 || names[20].Namespace() != "new" || names[20].GetLastEvaluation().IsZero() {
