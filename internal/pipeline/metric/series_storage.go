@@ -30,10 +30,14 @@ type sampleName struct {
 	node     model.NodeID
 }
 
-// seriesLabels returns the labels of the series of an item.
+// seriesLabels returns the labels of the series of an item, in memory that is reused.
 func (w *metricApplier) seriesLabels() labels.Labels {
 	node, namespace := w.view.opts.Series.Names(w.name.node)
-	return series.Labels(w.name.unit.Items[w.name.position].Key, node, namespace, w.name.unit.Name)
+	x := &w.samples
+	x.builder.Reset()
+	series.AddLabels(&x.builder, w.name.unit.Items[w.name.position].Key, node, namespace, w.name.unit.Name)
+	x.builder.Overwrite(&x.labels)
+	return x.labels
 }
 
 // storeSample adds a number to the series store, unless the store already contains the numbers of the commit.

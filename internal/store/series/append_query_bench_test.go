@@ -4,9 +4,11 @@ package series
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -64,6 +66,69 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(tick), "values/series")
 		})
 	}
+}
+
+// BenchmarkCreate measures the creation of 1,000,000 series by as many writers as a server has workers, each with partitions
+// of its own. Then a first query finds the series.
+func BenchmarkCreate(b *testing.B) {
+	const nodes, items = 10_000, 100
+	var keys, names []string
+	for i := range items {
+		keys = append(keys, fmt.Sprintf("item.%d[sda,avg1]", i))
+	}
+	for n := range nodes {
+		names = append(names, fmt.Sprintf("node-%d", n))
+	}
+	writers := max(2, runtime.GOMAXPROCS(0))
+	var took time.Duration
+	var created, found int64
+	for b.Loop() {
+		b.StopTimer()
+		store, err := Open(b.TempDir(), Options{LateWindow: 24 * time.Hour, MaxSeries: limitSeries(2 * nodes * items)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		refs := make([]Series, nodes*items)
+		runtime.GC()
+		before, began := processTime(b), time.Now()
+		b.StartTimer()
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				var node, item int
+				name := func() labels.Labels { return Labels(keys[item], names[node], "default", "linux") }
+				for node = range nodes {
+					if p := node % model.Partitions; p%writers == w {
+						for item = range items {
+							store.Append(model.Partition(p), &refs[node*items+item], name, start*1e6, float64(item))
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		b.StopTimer()
+		took += time.Since(began)
+		after := processTime(b)
+		created += after - before
+		q, err := store.Querier(start, start)
+		if err != nil {
+			b.Fatal(err)
+		}
+		values, _, err := q.LabelValues(context.Background(), LabelNode, nil)
+		if found += processTime(b) - after; err != nil || len(values) != nodes || store.SeriesCount("default") != nodes*items {
+			b.Fatal(len(values), store.SeriesCount("default"), err)
+		}
+		if err := errors.Join(q.Close(), store.Close()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	per := func(ns int64) float64 { return float64(ns) / float64(b.N) / nodes / items }
+	b.ReportMetric(per(int64(took)), "ns/series")
+	b.ReportMetric(per(created), "cpu-ns/series")
+	b.ReportMetric(per(found), "query-cpu-ns/series")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkQuery measures PromQL queries of 20,000 out of 200,000 series with a value each second. Most series have a

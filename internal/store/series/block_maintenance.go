@@ -274,6 +274,7 @@ func (s *db) maintain() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil { // it may have been deleted
 		return err
 	}
+	s.index.publish() // so that a query need not
 	oldest, newest, lates := s.valueTimes()
 	wrote := false
 	for oldest != math.MaxInt64 && s.rangeEnd(oldest)+s.options.Range.Milliseconds()/2 <= newest {
@@ -415,7 +416,7 @@ func (s *db) enforceRetention(newest int64) error {
 }
 
 // SeriesCount returns the number of series in the head of a namespace. Series of bounds do not count.
-func (s *db) SeriesCount(namespace string) int { return s.index.seriesCount(namespace) }
+func (s *db) SeriesCount(namespace string) int { return s.index.counts.valueSeries(namespace) }
 
 // Counts returns the store's counters, such as refused values, since the opening of the store.
 func (s *db) Counts() (sum Counts) {

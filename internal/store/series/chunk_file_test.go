@@ -164,6 +164,7 @@ func TestBlockReadWastesNoMemory(t *testing.T) {
 		add(t, s, new(Series), Labels(fmt.Sprint("short", i), "web-1", "default", "linux"), 0, 1)
 	}
 	snapshot(t, s)
+	s.index.publish()
 	x := headIndex{&headReader{db: s, from: start, to: math.MaxInt64}}
 	var builder labels.ScratchBuilder
 	longest, all := 0, 0

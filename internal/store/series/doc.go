@@ -13,6 +13,6 @@
 // a block, or one older than the newest of its series, is a late value: a sorted list in memory, which the same snapshot has,
 // and which queries and blocks merge with the rest. Blocks that overlap are merged by the tsdb's compaction.
 //
-// Goroutines: Run is one. Locks: a partition's mutex guards its series; maintaining is held while blocks change; the index has a lock
-// that is taken behind a partition's. Start reading at store_interface.go.
+// Goroutines: Run is one. Locks: a partition's mutex guards its series; maintaining is held while blocks change; the index has locks
+// that are taken behind a partition's. Start reading at store_interface.go.
 package series

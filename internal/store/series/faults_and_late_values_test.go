@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/journal/faultfs"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -450,7 +453,11 @@ func TestInactiveSeriesLeaveMemory(t *testing.T) {
 		add(t, s, &other, Labels("b", "web-1", "default", "linux"), int64(i)*1e9, 1)
 	}
 	maintain(t, s)
-	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || len(s.index.byHash) != 1 || s.index.namespaces["default"] != (seriesCount{values: 1}) {
+	hashes := 0
+	for i := range s.index.stripes {
+		hashes += len(s.index.stripes[i].byHash)
+	}
+	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || hashes != 1 || *s.index.counts.namespaces["default"] != (seriesCount{values: 1}) {
 		t.Errorf("%d series in the head", n)
 	}
 	expectValues(t, s, append(filledValues(0, 10), appendValues(t, s, &ref, 2000, 2010)...)...)
@@ -510,6 +517,55 @@ func TestEqualSeriesOfPartitionsAreJoined(t *testing.T) {
 	expectValues(t, s, points...)
 	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 0 {
 		t.Errorf("%d series in the index", n)
+	}
+}
+
+// TestEqualSeriesOutliveEachOther creates a series whose equal series leaves the head before a query, and expects queries to
+// find it, and the namespace to have one series.
+func TestEqualSeriesOutliveEachOther(t *testing.T) {
+	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})
+	defer s.Close()
+	appendValues(t, s, new(Series), 0, 10)
+	s.index.publish()
+	s.Append(9, new(Series), func() labels.Labels { return load }, start*1e6, 0)
+	created := s.index.created.list
+	s.index.created.list = nil // as if the series were created while the other is removed
+	s.index.remove(s.partitions[0].series)
+	s.partitions[0].reset()
+	s.index.created.list = created
+	expectValues(t, s, filledValues(0, 1)...)
+	if n := s.SeriesCount("default"); n != 1 {
+		t.Errorf("the namespace has %d series", n)
+	}
+}
+
+// TestSeriesCreatedAtOnceAreFound creates the same series in many partitions at once, while queries read, and expects each
+// series once, with the values of all partitions.
+func TestSeriesCreatedAtOnceAreFound(t *testing.T) {
+	const names, writers = 200, 4
+	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})
+	defer s.Close()
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range names {
+				l := Labels(fmt.Sprint("item", i), "web-1", "default", "linux")
+				s.Append(model.Partition(w), new(Series), func() labels.Labels { return l }, start*1e6+int64(w)*1e9, float64(w))
+				if len(read(t, s)[l.String()]) == 0 {
+					t.Error("a query does not find a series that was created before", l)
+				}
+			}
+		})
+	}
+	all.Wait()
+	found := read(t, s)
+	for i := range names {
+		if got := found[Labels(fmt.Sprint("item", i), "web-1", "default", "linux").String()]; !slices.Equal(got, filledValues(0, writers)) {
+			t.Errorf("item%d has the values %v", i, got)
+		}
+	}
+	if n := s.SeriesCount("default"); len(found) != names || n != names || len(s.index.byRef) != names {
+		t.Errorf("queries find %d series, the namespace has %d", len(found), n)
 	}
 }
 

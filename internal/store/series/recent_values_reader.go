@@ -28,8 +28,11 @@ type headReader struct {
 	ahead    chunkCache
 }
 
-// Index returns the index over the series in memory.
-func (r *headReader) Index() (tsdb.IndexReader, error) { return headIndex{r}, nil }
+// Index returns the index over the series in memory, with all that have been created.
+func (r *headReader) Index() (tsdb.IndexReader, error) {
+	r.db.index.publish()
+	return headIndex{r}, nil
+}
 
 // Chunks returns a reader of the chunks in memory.
 func (r *headReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }

@@ -32,7 +32,8 @@ type Store interface {
 	storage.Queryable
 
 	// Append adds a value at a time in Unix ns to a series of a partition. It calls name if s is new or its series has left
-	// the head. It returns the time in Unix ms under which the store has the value; ok is false if it refuses and counts the value.
+	// the head; the labels stay the caller's. It returns the time in Unix ms under which the store has the value; ok is false if it
+	// refuses and counts the value.
 	Append(p model.Partition, s *Series, name func() labels.Labels, at int64, value float64) (ms int64, ok bool)
 	// Insert adds a value at a time in Unix ms to a series of a partition, bit by bit. A second value of the series at that time
 	// is left out and counted. s caches the series between calls with the same labels, which stay the caller's.
@@ -146,7 +147,18 @@ type Options struct {
 
 // Labels returns the labels under which the values of an item are stored as a series.
 func Labels(key, node, namespace, template string) labels.Labels {
-	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
+	b := labels.NewScratchBuilder(5)
+	AddLabels(&b, key, node, namespace, template)
+	return b.Labels()
+}
+
+// AddLabels adds the labels of Labels to a builder, in the order of their names.
+func AddLabels(b *labels.ScratchBuilder, key, node, namespace, template string) {
+	b.Add(LabelMetric, MetricName(key))
+	b.Add(LabelItem, key)
+	b.Add(LabelNamespace, namespace)
+	b.Add(LabelNode, node)
+	b.Add(LabelTemplate, template)
 }
 
 // BoundKinds are the kinds of bounds of a number in results of a check, in the order in which people read them.
