@@ -36,6 +36,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
 	"github.com/muster-fleet/muster/internal/source/admission"
@@ -225,8 +226,11 @@ func streamProgress(streams *follow.Set) func(route.Name) (v1.HandlerStream, boo
 	}
 }
 
-// reportStatus updates the status line in systemctl status until ctx ends.
+// reportStatus updates the status line in systemctl status until ctx ends. It returns at once without systemd.
 func (s *Server) reportStatus(ctx context.Context) error {
+	if s.manager == (sdnotify.Manager{}) {
+		return nil
+	}
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for last := ""; ; {

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type storeIdentity struct {
 	identity     uint64
 	transactions atomic.Uint64 // content of history_life.recorded
+	count        *sql.Stmt     // increments it
 }
 
 // sqlStore implements Store on SQLite and PostgreSQL. Times are Unix nanoseconds; 0: none.
@@ -56,7 +58,7 @@ func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store
 	}
 	s := &sqlStore{db: db, entries: newEntryTable(segment), problems: newProblemTable(segment), messages: newMessageTable(segment)}
 	s.room = evictor{db: db, size: size, tables: []*segments{&s.entries.segments, &s.problems.segments, &s.messages}, outbox: &s.messages, counted: -1}
-	err = errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db), s.messages.prepare(ctx, db))
+	err = errors.Join(s.prepare(ctx, db), s.prepareCount(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db), s.messages.prepare(ctx, db))
 	if err == nil {
 		s.identity, err = sqldb.Identity(ctx, db, "history_life", singleRow)
 	}
@@ -223,9 +225,15 @@ func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err err
 	return strconv.ParseUint(text, 16, 64)
 }
 
+// prepareCount prepares the statement of countTransaction.
+func (l *storeIdentity) prepareCount(ctx context.Context, db *sqldb.DB) (err error) {
+	l.count, err = db.Prepare(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`)
+	return err
+}
+
 // countTransaction increments the stored number of transactions that changed messages to handlers.
 func (l *storeIdentity) countTransaction(ctx context.Context, tx *sqldb.Tx, recorded *int64) error {
-	return tx.QueryRow(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`).Scan(recorded)
+	return tx.StmtContext(ctx, l.count).QueryRowContext(ctx).Scan(recorded)
 }
 
 // rememberTransaction remembers the number of the newest committed transaction.
