@@ -520,8 +520,8 @@ func TestEqualSeriesOfPartitionsAreJoined(t *testing.T) {
 	}
 }
 
-// TestEqualSeriesOutliveEachOther creates a series whose equal series leaves the head before a query, and expects queries to
-// find it, and the namespace to have one series.
+// TestEqualSeriesOutliveEachOther removes one of two equal series before the other is published. It expects queries to find the
+// other, and the namespace to have one series.
 func TestEqualSeriesOutliveEachOther(t *testing.T) {
 	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})
 	defer s.Close()
@@ -539,8 +539,8 @@ func TestEqualSeriesOutliveEachOther(t *testing.T) {
 	}
 }
 
-// TestSeriesCreatedAtOnceAreFound creates the same series in many partitions at once, while queries read, and expects each
-// series once, with the values of all partitions.
+// TestSeriesCreatedAtOnceAreFound creates the same series in several partitions at once, while queries read. It expects
+// each series once, with the values of all partitions.
 func TestSeriesCreatedAtOnceAreFound(t *testing.T) {
 	const names, writers = 200, 4
 	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})

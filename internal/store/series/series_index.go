@@ -15,8 +15,8 @@ const indexStripes = 64
 // seriesIndex finds the series in memory by their labels. Two partitions may have series with the same labels, of a
 // node that was deleted and made again: these twins share a reference.
 //
-// Writers find a new series at once. Queries find it after publish, because postings of all series share one mutex, for
-// which writers that create many series would wait. Lock order: mu, then a stripe, then created or counts.
+// Writers find a new series at once, and queries find it after publish. Postings of all series share one mutex, and writers
+// that create many series would wait for it. Lock order: mu, then a stripe, then created or counts.
 type seriesIndex struct {
 	stripes [indexStripes]indexStripe
 	counts  seriesCounts
@@ -34,7 +34,7 @@ type indexStripe struct {
 	byHash map[uint64]*headSeries // further series with that hash by headSeries.next
 }
 
-// createdSeries has the series that have no reference yet, in the order in which they came.
+// createdSeries has the series without a reference, in the order of their creation.
 type createdSeries struct {
 	mu   sync.Mutex
 	list []*headSeries
@@ -128,7 +128,7 @@ func (x *seriesIndex) find(p *headPartition, l labels.Labels, limits seriesLimit
 // stripe returns the part of the index that has the series with a hash.
 func (x *seriesIndex) stripe(hash uint64) *indexStripe { return &x.stripes[hash%indexStripes] }
 
-// publish gives the series that were created a reference and postings, so that queries find them.
+// publish gives each created series a reference and postings, so that queries find the series.
 func (x *seriesIndex) publish() {
 	x.mu.RLock() // not while another goroutine publishes
 	x.created.mu.Lock()
