@@ -161,7 +161,7 @@ func TestSeriesAnswerQueries(t *testing.T) {
 		}
 	}
 	harness.Run(t, s.Env(), "query", "system_uptime", "--range", "1m").Expect(0, "db1")
-	harness.Run(t, s.Env(), "query", "system_uptime[").Expect(2, "parse error")
+	harness.Run(t, s.Env(), "query", "system_uptime[").Expect(2, "the expression is wrong at character ")
 
 	s.Apply("{kind: Namespace, metadata: {name: other}}")
 	all := testenv.Value(s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t).Secret

@@ -74,13 +74,13 @@ func TestLoadRecord(t *testing.T) {
 		rep := readReport(t, out)
 		return ran, rep
 	}
-	listening := harness.Launch(t, s.Env(), "load", "record", "--data", s.Data, "--for", "1h", "-o", live)
+	listening := harness.Launch(t, s.Env(), "load", "record", "--data", s.Data, "--for", "1h", "--out", live)
 	listening.AwaitLog("listening until")
 	_, rep := play(s, source, filepath.Join(dir, "first"))
 	s.Stop()
 	listening.Signal(syscall.SIGINT)
 	listening.AwaitExit(0)
-	harness.Run(t, nil, "load", "record", "--data", s.Data, "-o", after).Expect(0, "6 nodes, 4 checks (at most 4 of a node)", "every 1s, outputs of ")
+	harness.Run(t, nil, "load", "record", "--data", s.Data, "--out", after).Expect(0, "6 nodes, 4 checks (at most 4 of a node)", "every 1s, outputs of ")
 	h, states := readRecording(t, after)
 	assert(t, h.Signals <= rep.Balance.Sent && h.Signals >= rep.Results && len(states) == 24 && h.States == 24,
 		"%d results recorded in %d states; %d sent, %d measured", h.Signals, len(states), rep.Balance.Sent, rep.Results)
@@ -102,7 +102,7 @@ func TestLoadRecord(t *testing.T) {
 	ran, rep := play(again, mine, folder)
 	assert(t, strings.HasPrefix(ran.Out, "Again (recorded stream × 3)\n"), "%v", ran.Out)
 	again.Stop()
-	harness.Run(t, nil, "load", "record", "--data", again.Data, "-o", third).Expect(0)
+	harness.Run(t, nil, "load", "record", "--data", again.Data, "--out", third).Expect(0)
 	amplified, played := readRecording(t, third)
 	assert(t, amplified.Signals == 3*h.Signals && amplified.Nodes == 18 && len(played) == 72,
 		"%+v is not three times %+v", amplified, h)
@@ -129,9 +129,9 @@ func TestLoadRecord(t *testing.T) {
 	writeFile(t, after, data[:len(data)/2])
 	for name, args := range map[string][]string{
 		"was cut short":         {"lint", mine},
-		"has no journal":        {"record", "--data", dir, "-o", live + "2"},
-		"is no time":            {"record", "--data", s.Data, "--since", "noon", "-o", live + "2"},
-		"no result is recorded": {"record", "--data", s.Data, "--since", "2019-01-01", "--for", "1h", "-o", live + "2"},
+		"has no journal":        {"record", "--data", dir, "--out", live + "2"},
+		"is no time":            {"record", "--data", s.Data, "--since", "noon", "--out", live + "2"},
+		"no result is recorded": {"record", "--data", s.Data, "--since", "2019-01-01", "--for", "1h", "--out", live + "2"},
 	} {
 		harness.Run(t, nil, append([]string{"load"}, args...)...).Expect(harness.AnyFailure, name)
 	}

@@ -216,9 +216,9 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	for i, o := range applied.Outcomes {
 		line := changes[i]
 		line += textIf(o.Note != "", screen.PadToColumn(changes[i], wide+3)+c.ReplaceProgramName(o.Note))
-		c.Printf("%s\n", line)
+		c.Wrapf(4, "%s", line)
 		for _, w := range o.Warnings {
-			c.Printf("  %s %s\n", screen.Warning, c.ReplaceProgramName(w))
+			c.Wrapf(4, "  %s %s", screen.Warning, c.ReplaceProgramName(w))
 		}
 	}
 	printNewlyNotifiedProblems(c, applied)
@@ -226,7 +226,7 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 		printUnitImpact(c, &applied.Units[i])
 	}
 	if applied.DryRun {
-		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
+		c.Wrapf(2, "dry run: nothing was changed; %s would get a new assignment", model.CountNoun(applied.Affected, "node"))
 		printApplyRefusal(c, applied)
 	}
 	return nil
@@ -248,12 +248,12 @@ func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
 	if all := u.Gets + u.Loses + u.Changes; all > len(u.Nodes) {
 		text += ", …"
 	}
-	c.Printf("%s\n", screen.CleanLine(resourceRefText(u.Kind, u.Namespace, u.Name)+" "+strings.Join(parts, ", ")+": "+text))
+	c.Wrapf(4, "%s", screen.CleanLine(resourceRefText(u.Kind, u.Namespace, u.Name)+" "+strings.Join(parts, ", ")+": "+text))
 	for _, line := range u.Differences {
 		c.Printf("    %s\n", screen.CleanLine(line))
 	}
 	if len(u.Steps) > 0 {
-		c.Printf("    in steps: %s\n", screen.CleanLine(strings.Join(u.Steps, ", ")))
+		c.Wrapf(6, "    in steps: %s", screen.CleanLine(strings.Join(u.Steps, ", ")))
 	}
 }
 
@@ -333,7 +333,7 @@ func printResourceDiffs(c *commandCall, applied v1.Applied) error {
 	for _, o := range applied.Outcomes {
 		if o.Op != "unchanged" {
 			different = true
-			c.Printf("%s %s   %s\n", resourceRefText(o.Kind, o.Namespace, o.Name), resourceChangeText(o, true), o.Note)
+			c.Wrapf(2, "%s %s   %s", resourceRefText(o.Kind, o.Namespace, o.Name), resourceChangeText(o, true), o.Note)
 			printPatch(c, o.Diff)
 		}
 	}
@@ -353,14 +353,14 @@ func printResourcesToPrune(c *commandCall, planned v1.Applied, owner string) {
 		}
 	}
 	if len(lines) > 0 {
-		c.Notef("pruning %s of owner %s:\n%s\n", model.CountNoun(len(lines), "resource"), owner, screen.PaintedText(strings.Join(lines, "\n")))
+		c.Notef(2, "pruning %s of owner %s:\n%s", model.CountNoun(len(lines), "resource"), owner, screen.PaintedText(strings.Join(lines, "\n")))
 	}
 }
 
 // printApplyRefusal writes the reason why the server would refuse to apply the previewed change
 func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	if r := applied.Refused; r != nil {
-		c.Printf("%s %s\n", screen.Cell{Text: "apply would refuse this change:", Colour: screen.Red}, r.Detail)
+		c.Wrapf(2, "%s %s", screen.Cell{Text: "apply would refuse this change:", Colour: screen.Red}, r.Detail)
 		if r.Hint != "" {
 			c.Printf("  %s\n", r.Hint)
 		}
@@ -443,7 +443,7 @@ func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) erro
 	}
 	applied, err := replaceWithEditedText(c, k, f, path, data, after, tag)
 	if err != nil {
-		c.Notef("your text is saved in %s. Correct the file, then: muster apply -f %s\n", path, path)
+		c.Notef(2, "your text is saved in %s. Correct the file, then: muster apply -f %s", path, path)
 		return err
 	}
 	_ = os.Remove(path)

@@ -72,7 +72,7 @@ func auditCommand(s *commandLine) *cobra.Command {
 				}
 				if next != "" {
 					byServer := slices.ContainsFunc(items, func(change v1.Change) bool { return change.User == "server" })
-					c.Printf("older changes exist: --limit %d%s\n", f.limit*5, textIf(byServer && f.Where == "", `; without changes by the server: --where 'row.user != "server"'`))
+					c.Wrapf(2, "older changes exist: --limit %d%s", f.limit*5, textIf(byServer && f.Where == "", `; without changes by the server: --where 'row.user != "server"'`))
 				}
 			})
 		},
@@ -101,15 +101,14 @@ func groupChangesByRevision(changes []v1.Change) (groups [][]v1.Change) {
 // change is one line; several stand below a line with their author.
 func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most int) {
 	head := changes[0]
-	c.Printf("%6d  %s  ", head.Revision, c.DateAndTime(head.At))
 	if len(changes) == 1 {
-		c.Printf("%s\n", changeText(head))
+		c.Wrapf(8, "%6d  %s  %s", head.Revision, c.DateAndTime(head.At), changeText(head))
 		if diff {
 			printPatch(c, head.Diff)
 		}
 		return
 	}
-	c.Printf("%s\n", appendReason(changeAuthor(head)+" changed "+model.CountNoun(len(changes), "resource"), head))
+	c.Wrapf(8, "%6d  %s  %s", head.Revision, c.DateAndTime(head.At), appendReason(changeAuthor(head)+" changed "+model.CountNoun(len(changes), "resource"), head))
 	for i, change := range changes {
 		if i == most && most > 0 {
 			c.Printf("        and %d more\n", len(changes)-most)

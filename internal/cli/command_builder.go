@@ -244,7 +244,7 @@ func (l listOutput[T]) print(c *commandCall) error {
 		switch {
 		case note == "":
 		case c.NoHeaders: // standard output has rows only
-			c.Notef("%s\n", c.ReplaceProgramName(note))
+			c.Notef(2, "%s", c.ReplaceProgramName(note))
 		default:
 			c.Wrapf(2, "%s", c.ReplaceProgramName(note))
 		}
@@ -310,7 +310,7 @@ type commandLine struct {
 
 // screen returns a new Screen, which writes the output of one command for the terminal
 func (s *commandLine) screen() *screen.Screen {
-	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow, Program: s.Program}
+	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, ErrWidth: s.ErrWidth, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow, Program: s.Program}
 }
 
 // clientContext returns the server address, CA and token with which a command connects to the server. Flags
@@ -402,8 +402,9 @@ type Env struct {
 	Getenv  func(string) string
 	Now     func() time.Time
 	Zone    *time.Location // of times that people read
-	Width   int            // columns of the terminal; 0: no terminal, nothing is cut
-	Colour  bool           // whether Stdout takes colours
+	// Width has the columns of Stdout's terminal, and ErrWidth those of Stderr's; 0: no terminal, nothing is cut or wrapped.
+	Width, ErrWidth int
+	Colour          bool // whether Stdout takes colours
 	// ReadPassword asks on the terminal without an echo; nil: no terminal.
 	ReadPassword func(prompt string) (string, error)
 	// Edit opens a file in the user's editor and waits for its end.
@@ -417,13 +418,8 @@ func NewProcessEnv() *Env {
 		Getenv: os.Getenv, Now: time.Now, Zone: time.Local,
 	}
 	e.Edit = e.openInEditor
-	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
-		e.Width = 80
-		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
-			e.Width = width
-		}
-		e.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	}
+	e.Width, e.ErrWidth = terminalWidth(os.Stdout), terminalWidth(os.Stderr)
+	e.Colour = e.Width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if fd := int(os.Stdin.Fd()); term.IsTerminal(fd) {
 		e.ReadPassword = func(prompt string) (string, error) {
 			_, _ = io.WriteString(os.Stderr, prompt)
@@ -433,6 +429,18 @@ func NewProcessEnv() *Env {
 		}
 	}
 	return e
+}
+
+// terminalWidth returns the columns of a file's terminal. A file that is no terminal has 0.
+func terminalWidth(f *os.File) int {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return 0
+	}
+	if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+		return width
+	}
+	return 80
 }
 
 // openInEditor opens a file in $VISUAL, $EDITOR or the editor of the system.

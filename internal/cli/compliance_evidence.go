@@ -60,7 +60,7 @@ func evidenceSaveCommand(s *commandLine) *cobra.Command {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			c.Printf("saved the evidence of %s; check it: muster report evidence verify %s\n", model.CountNoun(len(nodes), "node"), c.args[0])
+			c.Wrapf(2, "saved the evidence of %s; check it: muster report evidence verify %s", model.CountNoun(len(nodes), "node"), c.args[0])
 			return nil
 		},
 	})

@@ -78,7 +78,7 @@ func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	if err != nil {
 		return model.Errorf(model.Invalid, "write the debug bundle: %w", err).WithHint("name another file: --out FILE")
 	}
-	c.Notef("collecting from %s for %d s …\n", b.admin, b.seconds)
+	c.Notef(2, "collecting from %s for %d s …", b.admin, b.seconds)
 	parts := b.bundleFiles()
 	err = writeArchive(c.ctx, file, folder, "Muster's debug bundle, of the server at "+b.admin, now, parts)
 	if err = errors.Join(err, file.Close()); err != nil || c.ctx.Err() != nil {
@@ -88,7 +88,7 @@ func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	whole := len(parts)
 	for _, p := range parts {
 		if p.missing != "" {
-			c.Notef("  %s %s: %s\n", screen.Cell{Text: "missing", Colour: screen.Yellow}, p.Name, p.missing)
+			c.Notef(2, "  %s %s: %s", screen.Cell{Text: "missing", Colour: screen.Yellow}, p.Name, p.missing)
 			whole--
 		}
 	}

@@ -161,7 +161,7 @@ func describeChanges(c *commandCall, k kind.Kind, namespace, name string) error 
 	if len(changes.Items) > 0 {
 		c.Printf("\nlast changes\n")
 		for _, change := range changes.Items {
-			c.Printf("  %s %s\n", c.AgeText(change.At), changeText(change))
+			c.Wrapf(4, "  %s %s", c.AgeText(change.At), changeText(change))
 		}
 	}
 	return nil
@@ -254,7 +254,7 @@ func describeEvent(c *commandCall, name string) error {
 	if len(entries.Items) > 0 {
 		c.Printf("\nhistory, newest first\n")
 		for _, entry := range entries.Items {
-			c.Printf("  %s  %s\n", c.DateAndTime(entry.At), historyEntryText(entry))
+			c.Wrapf(4, "  %s  %s", c.DateAndTime(entry.At), historyEntryText(entry))
 		}
 	}
 	return nil

@@ -104,7 +104,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 					return err
 				}
 				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.AffectedProblems) == 0 && !routed.TakenLate {
-					c.Printf("nobody is notified of event %s: its handlers know the problem already, or it has none; see which: %s\n", e, c.ReplaceProgramName("muster why "+e.String()))
+					c.Wrapf(2, "nobody is notified of event %s: its handlers know the problem already, or it has none; see which: %s", e, c.ReplaceProgramName("muster why "+e.String()))
 				}
 			}
 			return nil

@@ -89,7 +89,10 @@ func kindMeaning(k v1.Kind) string {
 
 // printExplanation prints the documentation of a resource kind or field, with its fields and an example.
 func printExplanation(c *commandCall, e *kind.Explanation) {
-	c.Printf("%s: %s\n%s\n", screen.Cell{Text: e.Path, Colour: screen.Bold}, e.Type, screen.PaintedText(e.Text))
+	c.Printf("%s: %s\n", screen.Cell{Text: e.Path, Colour: screen.Bold}, e.Type)
+	for line := range strings.SplitSeq(e.Text, "\n") {
+		c.Wrapf(0, "%s", line)
+	}
 	if e.Example != "" {
 		c.Printf("\nExample (muster apply -f FILE):\n%s\n", screen.PaintedText(screen.Indent(e.Example)))
 	}
@@ -104,7 +107,10 @@ func printExplainedFields(c *commandCall, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
 		name := f.Name() + textIf(f.Must, " *")
-		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.PaintedText(f.Text))
+		c.Printf("%s%s (%s)\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type)
+		for line := range strings.SplitSeq(f.Text, "\n") {
+			c.Wrapf(len(indent)+4, "%s    %s", indent, line)
+		}
 		printExplainedFields(c, f, indent+"    ")
 	}
 }
@@ -133,7 +139,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 			}
 			c.Printf("%s, no errors\n", model.CountNoun(len(docs), "resource"))
 			for _, note := range append(c.sensuNotes(docs), untrustedSelectionNotes(docs)...) {
-				c.Printf("%s\n", note)
+				c.Wrapf(2, "%s", note)
 			}
 			return nil
 		},

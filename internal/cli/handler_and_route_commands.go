@@ -59,9 +59,9 @@ func printHandlerTest(c *commandCall, name string, t *v1.HandlerTestResult) {
 		c.Printf("handler %s accepted the message after %.2f s\n", name, t.Seconds)
 		return
 	case "final":
-		c.Printf("handler %s failed after %.2f s; a real message would become a dead letter:\n", name, t.Seconds)
+		c.Wrapf(2, "handler %s failed after %.2f s; a real message would become a dead letter:", name, t.Seconds)
 	default:
-		c.Printf("handler %s failed after %.2f s; it would retry a real message for 24 hours:\n", name, t.Seconds)
+		c.Wrapf(2, "handler %s failed after %.2f s; it would retry a real message for 24 hours:", name, t.Seconds)
 	}
 	c.Printf("%s\n  muster edit handler %s\n", screen.PaintedText(screen.Indent(t.Error)), name)
 }
@@ -134,7 +134,7 @@ func handlerReplayCommand(s *commandLine) *cobra.Command {
 		}, func(c *commandCall, done v1.HandlerReplayed) {
 			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
 			if done.SkippedClosed > 0 {
-				c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.SkippedClosed, "dead letter"))
+				c.Wrapf(2, "%s skipped: their problems are closed. --ended sends them too", model.CountNoun(done.SkippedClosed, "dead letter"))
 			}
 			if done.More > 0 {
 				c.Printf("%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
@@ -173,7 +173,7 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 
 // printRouteTest prints the routes and steps that a route test predicts for an assumed problem.
 func printRouteTest(c *commandCall, t v1.RouteTest) {
-	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
+	c.Wrapf(2, "%s in namespace %s, %s (severity %s), starting at %s", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
 	c.Wrapf(0, "%s", t.Reason)
 	if len(t.Dependencies) > 0 {
 		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.Dependencies, ", "))

@@ -99,7 +99,7 @@ func printJoinToken(c *commandCall, t *v1.JoinToken, groups []string) {
 	for _, g := range groups {
 		namespace, name := model.SplitRef(t.Namespace, g)
 		if _, _, err := c.api.Resources.Get(c.ctx, kind.Group().KindInfo, namespace, name); model.ClassOf(err) == model.NotFound {
-			c.Notef("%s group %s does not exist yet. Declare it, or these machines get no checks from it\n", screen.Warning, g)
+			c.Notef(2, "%s group %s does not exist yet. Declare it, or these machines get no checks from it", screen.Warning, g)
 		}
 	}
 	c.Printf("Paste on the machine (with --service the command also installs and starts the agent):\n\n  muster-agent join %s\n\n", t.Token)
@@ -107,7 +107,7 @@ func printJoinToken(c *commandCall, t *v1.JoinToken, groups []string) {
 	if !t.Expires.IsZero() {
 		expires = "it expires at " + c.DateTimeAndZone(t.Expires)
 	}
-	c.Printf("Token %s for namespace %s; %s. Revoke it: muster node token delete %s\n", t.ID, t.Namespace, expires, t.ID)
+	c.Wrapf(2, "Token %s for namespace %s; %s. Revoke it: muster node token delete %s", t.ID, t.Namespace, expires, t.ID)
 	printTokenAddresses(c, t.Token)
 }
 
@@ -118,14 +118,14 @@ func printTokenAddresses(c *commandCall, text string) {
 	if err != nil {
 		return // of another version; the agent reports it
 	}
-	c.Printf("Machines connect to the server at %s.\n", strings.Join(token.Addresses, ", "))
+	c.Wrapf(2, "Machines connect to the server at %s.", strings.Join(token.Addresses, ", "))
 	for _, address := range token.Addresses {
 		host, _, _ := net.SplitHostPort(address)
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return
 		}
 	}
-	c.Notef("%s only this machine can reach this address. Start the server with --listen :PORT, or with --advertise NAME\n", screen.Warning)
+	c.Notef(2, "%s only this machine can reach this address. Start the server with --listen :PORT, or with --advertise NAME", screen.Warning)
 }
 
 // joinTokenListCommand makes the command muster node token list.
@@ -180,13 +180,13 @@ func printPendingMachines(c *commandCall, machines []v1.Pending, narrowed bool) 
 		c.Printf("no pending machine matches\n")
 		return
 	case len(machines) == 0:
-		c.Printf("no machine asks to join. On a machine: muster-agent join --server HOST:PORT\n")
+		c.Wrapf(2, "no machine asks to join. On a machine: muster-agent join --server HOST:PORT")
 		return
 	}
 	returning := 0
 	unknown := "" // the key of the first machine that was never a node
 	for _, p := range machines {
-		c.Printf("%s  from %s, pending for %s\n", screen.Cell{Text: p.Name, Colour: screen.Bold}, p.Address, model.Age(c.Now(), p.Since))
+		c.Wrapf(2, "%s  from %s, pending for %s", screen.Cell{Text: p.Name, Colour: screen.Bold}, p.Address, model.Age(c.Now(), p.Since))
 		c.printStatusLine("  key", "%s", p.Key)
 		if r := p.Returns; r != nil {
 			returning++
@@ -207,10 +207,10 @@ func printPendingMachines(c *commandCall, machines []v1.Pending, narrowed bool) 
 		if returning == 1 {
 			were = " was a node"
 		}
-		c.Printf("%s of this server; the server lost the record: muster node accept --all-returning   (first refuse machines that were retired since the backup)\n", model.CountNoun(returning, "machine")+were)
+		c.Wrapf(2, "%s of this server; the server lost the record: muster node accept --all-returning   (first refuse machines that were retired since the backup)", model.CountNoun(returning, "machine")+were)
 	}
 	if unknown != "" {
-		c.Printf("If the machine shows the same key: muster node accept %s   (else: muster node refuse %s)\n", unknown, unknown)
+		c.Wrapf(2, "If the machine shows the same key: muster node accept %s   (else: muster node refuse %s)", unknown, unknown)
 	}
 }
 
@@ -253,7 +253,7 @@ func nodeAcceptCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c.Printf("%s accepted; the machine asks again within half a minute and joins\n", resourceRefText("Node", m.Namespace, m.Name))
+			c.Wrapf(2, "%s accepted; the machine asks again within half a minute and joins", resourceRefText("Node", m.Namespace, m.Name))
 			return nil
 		},
 	})
@@ -276,7 +276,7 @@ func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 		}
 	}
 	if len(done.Items)+len(done.NotAccepted) == 0 {
-		c.Printf("no pending machine was a node. A refused agent asks again about every half minute: muster node list --pending\n")
+		c.Wrapf(2, "no pending machine was a node. A refused agent asks again about every half minute: muster node list --pending")
 	}
 	return nil
 }

@@ -79,13 +79,13 @@ func (s *commandLine) kindWords() (words []string) {
 }
 
 // findKind returns the kind of resource that a word names, in singular, plural or short form
-func (s *commandLine) findKind(word string) (kind.Kind, error) {
-	if k, ok := s.Kinds.Lookup(word); ok {
+func (c *commandCall) findKind(word string) (kind.Kind, error) {
+	if k, ok := c.Kinds.Lookup(word); ok {
 		return k, nil
 	}
 	switch list, ok := findServerStateList(word); {
 	case !ok:
-		return kind.Kind{}, s.unknownKindError(word)
+		return kind.Kind{}, c.unknownKindError(c.cmd.Name(), word)
 	case list.name == "agents":
 		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is not a resource; it belongs to its node").
 			WithHint("list agents: muster get agents. See one: muster describe node NAME")
@@ -95,9 +95,9 @@ func (s *commandLine) findKind(word string) (kind.Kind, error) {
 	}
 }
 
-// unknownKindError returns the error for a word that names no kind.
-func (s *commandLine) unknownKindError(word string) error {
-	all := s.listWords()
+// unknownKindError returns the error for a word that names no kind of a command.
+func (s *commandLine) unknownKindError(command, word string) error {
+	all := s.kindsOfCommand(command)
 	e := model.Errorf(model.Invalid, "unknown kind %q", word)
 	if hint := hintForForeignWord(strings.ToLower(word), foreignKinds); hint != "" {
 		return e.WithHint("%s", hint)
@@ -179,7 +179,7 @@ func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 	if list, _ := findServerStateList(word); list.argument != "" {
 		return e.WithHint("%s %s %s. List %s: muster get %s", c.CommandPath(), word, list.argument, list.name, list.name)
 	}
-	if err := s.unknownKindError(word); c.Name() != "describe" || !strings.HasPrefix(hintOf(err), "kinds: ") {
+	if err := s.unknownKindError(c.Name(), word); c.Name() != "describe" || !strings.HasPrefix(hintOf(err), "kinds: ") {
 		return err
 	}
 	return model.Errorf(model.Invalid, "unknown kind %q", word).WithHint("for a node: muster describe node %s. Kinds: muster explain", word)

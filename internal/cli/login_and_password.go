@@ -43,6 +43,9 @@ func loginCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := api.Version(c.ctx); err != nil && model.ClassOf(err) != model.Unauthenticated { // ask no password for a server out of reach
+				return err
+			}
 			password, err := c.readPassword("Password of "+user+": ", passwordFile, "--password-file")
 			if err == nil && password == "" && passwordFile != "" {
 				err = model.Errorf(model.Invalid, "the password is empty").WithHint("check %s. Forgotten? On the server: muster auth reset-password --data DIR", passwordFile)
@@ -63,12 +66,12 @@ func loginCommand(s *commandLine) *cobra.Command {
 				if _, err := client.BackUpContext(path, earlier); err != nil {
 					return err
 				}
-				c.Notef("the context of %s stays: muster context list\n", earlier.Server)
+				c.Notef(2, "the context of %s stays: muster context list", earlier.Server)
 			}
 			if err := client.SaveContext(path, target); err != nil {
 				return err
 			}
-			c.Printf("logged in at %s as %s until %s; the session is in %s\n", target.Server, opened.User, opened.Expires.In(c.Zone).Format("2006-01-02 15:04 MST"), path)
+			c.Wrapf(2, "logged in at %s as %s until %s; the session is in %s", target.Server, opened.User, opened.Expires.In(c.Zone).Format("2006-01-02 15:04 MST"), path)
 			return nil
 		},
 	})

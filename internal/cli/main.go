@@ -40,7 +40,7 @@ func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
 	if errors.As(err, &exit) {
 		return exit.code
 	}
-	printError(&screen.Screen{Err: env.Stderr, Program: env.Program}, err)
+	printError(&screen.Screen{Err: env.Stderr, ErrWidth: env.ErrWidth, Program: env.Program}, err)
 	var coded interface{ ExitCode() int } // of an extra command
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
@@ -55,20 +55,23 @@ type exitError struct{ code int }
 // Error returns the text "exit code N" for the error's exit code N.
 func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
+// messageIndent is the indentation of a long message's further lines. Its hint follows with two columns.
+const messageIndent = len("muster: ")
+
 // printError prints an error and, on the next line, its hint
 func printError(s *screen.Screen, err error) {
 	var e *model.Error
 	if !errors.As(err, &e) {
-		s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(err.Error())))
+		s.Notef(messageIndent, "muster: %s", screen.PaintedText(screen.CleanLines(err.Error())))
 		return
 	}
 	text := e.Message
 	if whole := err.Error(); !strings.HasPrefix(whole, e.Message) { // keep the context that a caller put around it
 		text = strings.ReplaceAll(strings.TrimSuffix(whole, e.Error()), "\n", " ") + e.Message
 	}
-	s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(text)))
+	s.Notef(messageIndent, "muster: %s", screen.PaintedText(screen.CleanLines(text)))
 	if e.Hint != "" {
-		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(s.ReplaceProgramName(e.Hint))))
+		s.Notef(2, "  %s", screen.PaintedText(screen.CleanLines(s.ReplaceProgramName(e.Hint))))
 	}
 }
 
@@ -135,6 +138,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 			passwordCommand, whoamiCommand),
 		commandGroup("debug", "Collect evidence about a faulty or slow server", bundleCommand, valuesCommand))
 	setHelp(root)
+	s.wrapHelp(root)
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(operate)
 	root.SetHelpCommandGroupID(look)

@@ -51,7 +51,7 @@ func (f *queryFlags) run(c *commandCall) error {
 		}
 		result, err := c.api.QuerySeries(c.ctx, c.listNamespace(), c.args[0], at)
 		if err != nil {
-			return itemKeyHint(err, c.args[0])
+			return expressionError(err, c.args[0])
 		}
 		return printQueryResult(c, &result, func(rows []v1.SeriesRow) error { return printSeriesTable(c, rows) })
 	}
@@ -68,7 +68,7 @@ func (f *queryFlags) run(c *commandCall) error {
 	start := at.Add(-period)
 	result, err := c.api.QuerySeriesRange(c.ctx, c.listNamespace(), c.args[0], start, at, step)
 	if err != nil {
-		return itemKeyHint(err, c.args[0])
+		return expressionError(err, c.args[0])
 	}
 	return printQueryResult(c, &result, func(rows []v1.SeriesRow) error { return drawPlot(c, rows, start, at) })
 }
@@ -76,12 +76,22 @@ func (f *queryFlags) run(c *commandCall) error {
 // itemKey matches an expression that is the key of an item, such as vfs.fs.size[/,used].
 var itemKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)+(\[.*\])?$`)
 
-// itemKeyHint adds a hint to a PromQL error if the expression is the key of an item. The hint has the PromQL
+// parseError matches the server's error for an expression that is no PromQL, as a Prometheus writes it.
+var parseError = regexp.MustCompile(`^invalid parameter "query": (\d+):(\d+): parse error: (.*)$`)
+
+// expressionError says where an expression is wrong. If the expression is the key of an item, its hint has the PromQL
 // expression for the item's series.
-func itemKeyHint(err error, expression string) error {
+func expressionError(err error, expression string) error {
 	var refused *model.Error
-	if !errors.As(err, &refused) || refused.Class != model.Invalid || !itemKey.MatchString(expression) {
+	if !errors.As(err, &refused) || refused.Class != model.Invalid {
 		return err
+	}
+	if wrong := parseError.FindStringSubmatch(refused.Message); wrong != nil {
+		at := textIf(strings.Contains(expression, "\n"), "line "+wrong[1]+", ") + "character " + wrong[2]
+		refused = model.Errorf(model.Invalid, "the expression is wrong at %s: %s", at, wrong[3]).WithHint("an example: muster query 'rate(system_uptime[5m])'")
+	}
+	if !itemKey.MatchString(expression) {
+		return refused
 	}
 	return refused.WithHint("%s is the key of an item. Its values: muster query '{item=%q}'", expression, expression)
 }

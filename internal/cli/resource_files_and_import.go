@@ -286,7 +286,7 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 				"%s of Zabbix (%d of %s, %d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
 				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule"))}
 			if n.Sources.Collected < n.ImportedItems+n.ImportedRules {
-				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, the server computes %d, trappers send %d, %d have no values here (notCollected)\n", n.Sources.Collected, n.Sources.Computed, n.Sources.Trapper, n.Sources.Idle)
+				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, the server computes %d, trappers send %d, %d have no values here (notCollected)", n.Sources.Collected, n.Sources.Computed, n.Sources.Trapper, n.Sources.Idle)
 			}
 			return text, nil
 		})
@@ -404,15 +404,18 @@ func printImport(c *commandCall, result *importOutput, out string, strict bool) 
 		if note.NotImported {
 			mark = "!"
 		}
-		c.Notef("%s %s: %s: %s\n", mark, note.Where, note.Subject, note.Text)
+		c.Notef(2, "%s %s: %s: %s", mark, note.Where, note.Subject, note.Text)
 	}
-	c.Notef("%s became %s", result.read, model.CountNoun(len(result.Resources), "resource"))
-	if lost := result.LostCount(); lost > 0 {
-		c.Notef("; %s not converted, marked !", model.CountNoun(lost, "thing"))
+	lost := ""
+	if n := result.LostCount(); n > 0 {
+		lost = "; " + model.CountNoun(n, "thing") + " not converted, marked !"
 	}
-	c.Notef("\n%s", result.after)
+	c.Notef(2, "%s became %s%s", result.read, model.CountNoun(len(result.Resources), "resource"), lost)
+	if result.after != "" {
+		c.Notef(2, "%s", result.after)
+	}
 	if out != "" && len(result.Resources) > 0 {
-		c.Notef("review it, then: muster plan -f %s\n", out)
+		c.Notef(2, "review it, then: muster plan -f %s", out)
 	}
 	return strictError(result, strict)
 }

@@ -91,7 +91,7 @@ func (f *resourceSelection) printNothingSelected(c *commandCall, word, act strin
 	}
 	return c.printValue(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
 		labels := textIf(f.selector != "", " with labels "+f.selector)
-		c.Printf("no %s%s%s: nothing to %s\n", k.Plural, labels, textIf(k.Namespaced && !c.allNamespaces, " in namespace "+c.objectNamespace()), act)
+		c.Wrapf(2, "no %s%s%s: nothing to %s", k.Plural, labels, textIf(k.Namespaced && !c.allNamespaces, " in namespace "+c.objectNamespace()), act)
 	})
 }
 

@@ -221,7 +221,7 @@ func rolloutActionCommand(s *commandLine, verb, short string) *cobra.Command {
 				return err
 			}
 			return c.printValue(r, func() {
-				c.Printf("%s\n", strings.TrimSuffix(fmt.Sprintf("the roll-out of %s is %s: %s", c.args[0], r.State, r.Reason), ": "))
+				c.Wrapf(2, "%s", strings.TrimSuffix(fmt.Sprintf("the roll-out of %s is %s: %s", c.args[0], r.State, r.Reason), ": "))
 			})
 		},
 	})

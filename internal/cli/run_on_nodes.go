@@ -44,7 +44,7 @@ func runCommand(s *commandLine) *cobra.Command {
 			p := &runPrinter{commandCall: c, oneOutput: f.oneOutput, nodes: map[string]*nodeRunProgress{}}
 			if err := c.api.Run(c.ctx, f.RunRequest, p.printServerLine); err != nil {
 				if nodes := p.nodesStillRunning(); len(nodes) > 0 && !c.Format.IsForPrograms() {
-					c.Notef("cancelled on %s: %s\n", model.CountNoun(len(nodes), "node"), firstNodeNames(nodes))
+					c.Notef(2, "cancelled on %s: %s", model.CountNoun(len(nodes), "node"), firstNodeNames(nodes))
 				}
 				return err
 			}

@@ -107,10 +107,10 @@ func printStatus(c *commandCall, s v1.Status) {
 		c.Printf("\n")
 		_ = screen.NewTable(rows, screen.SplitColumns("STATUS|EVENT|FOR|OUTPUT"), func(row []any) []any { return row }).Write(c.Screen)
 		if more := s.Silent - uint64(len(s.SilentNow)); more > 0 {
-			c.Printf("%d more silent: muster get problems --open --check keepalive%s\n", more, namespaceFlagOfStatus(c))
+			c.Wrapf(2, "%d more silent: muster get problems --open --check keepalive%s", more, namespaceFlagOfStatus(c))
 		}
 		if s.WrongMore > 0 {
-			c.Printf("%s more: muster get problems --open%s\n", model.CountNoun(s.WrongMore, "check"), namespaceFlagOfStatus(c))
+			c.Wrapf(2, "%s more: muster get problems --open%s", model.CountNoun(s.WrongMore, "check"), namespaceFlagOfStatus(c))
 		}
 	}
 	if steps := adviseSetup(c, s); steps != nil && statusExitCode(s) == 0 {

@@ -56,11 +56,20 @@ func (s *commandLine) unknownCommandError(c *cobra.Command, args []string) error
 			return e.WithHint("%s", hint)
 		}
 	}
+	if list, known := s.listOfCommand(c); known && slices.Contains([]string{"list", "ls", "get", "show"}, args[0]) {
+		return e.WithHint("did you mean: muster get %s", list)
+	}
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return e.WithHint("did you mean: %s %s", c.CommandPath(), near[0])
 	}
 	return e.WithHint("all commands: %s --help", c.CommandPath())
+}
+
+// listOfCommand returns the list of muster get with the objects of a command. For muster event that is events.
+func (s *commandLine) listOfCommand(c *cobra.Command) (list string, known bool) {
+	list = c.Name() + "s"
+	return list, slices.Contains(s.listWords(), list)
 }
 
 // foreignCommands are commands of other programs; REST stands for the arguments.
@@ -142,7 +151,7 @@ func (s *commandLine) kindsOfCommand(command string) []string {
 	case "get":
 		return s.listWords()
 	case "describe":
-		return append([]string{"event", "problem"}, s.kindWords()...)
+		return append([]string{"event", "problem", "item", "compliance"}, s.kindWords()...)
 	case "delete":
 		return append([]string{"event"}, s.kindWords()...)
 	}
@@ -188,6 +197,9 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	case errors.As(err, &unknown):
 		e = model.Errorf(model.Invalid, "unknown flag -%s", unknown.GetSpecifiedName()[:1])
+		if unknown.GetSpecifiedName() == "o" && c.Flags().Lookup("out") != nil {
+			return e.WithHint("-o is a format elsewhere. Did you mean --out? All flags: %s --help", c.CommandPath())
+		}
 	case errors.As(err, &none):
 		text := "--" + none.GetFlag().Name + " needs a value"
 		if meaning := none.GetFlag().Usage; none.GetFlag().Value.Type() == "string" {

@@ -86,7 +86,7 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 		},
 		run: fetchAndPrint(func(c *commandCall) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *commandCall, t v1.Token) {
 			c.Printf("%s\n", t.Secret)
-			c.Notef("Token %s (%s). Copy it now: it is shown only once. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, userRightsText(t.Role, t.Bindings, false), t.ID)
+			c.Notef(2, "Token %s (%s). Copy it now: it is shown only once. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s", t.ID, userRightsText(t.Role, t.Bindings, false), t.ID)
 		}),
 	})
 }
@@ -169,7 +169,7 @@ func userGrantCommand(s *commandLine) *cobra.Command {
 		use: "grant NAME", short: "Replace the rights of a user", args: cobra.ExactArgs(1),
 		flags: func(flags *pflag.FlagSet) { registerGrantFlags(flags, &g) },
 		run: fetchAndPrint(func(c *commandCall) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *commandCall, u v1.User) {
-			c.Printf("user %s: new rights: %s\n", u.Name, userRightsText(u.Role, u.Bindings, u.Run))
+			c.Wrapf(2, "user %s: new rights: %s", u.Name, userRightsText(u.Role, u.Bindings, u.Run))
 		}),
 	})
 }
@@ -209,7 +209,7 @@ func userDeleteCommand(s *commandLine) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				c.Printf("user %s deleted, with %s and %s\n", u.Name, model.CountNoun(u.Sessions, "session"), model.CountNoun(u.Tokens, "token"))
+				c.Wrapf(2, "user %s deleted, with %s and %s", u.Name, model.CountNoun(u.Sessions, "session"), model.CountNoun(u.Tokens, "token"))
 			}
 			return nil
 		},

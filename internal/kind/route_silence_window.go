@@ -125,7 +125,7 @@ spec:
 			{"COVERS", 50, func(_ ResourceView, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
 			{"UNTIL", 0, silenceEndText},
 			{"BY", 0, func(_ ResourceView, s *model.SilenceSpec) string { return dashIfEmpty(s.Creator) }},
-			{"HOLDS", 0, func(v ResourceView, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
+			{"HOLDS", 0, func(v ResourceView, _ *model.SilenceSpec) string { return fmt.Sprint(v.State.Holds) }},
 			{"REASON", 50, func(_ ResourceView, s *model.SilenceSpec) string { return s.Reason }},
 		},
 	})
@@ -139,7 +139,7 @@ func silenceEndText(v ResourceView, s *model.SilenceSpec) string {
 	case s.Begin.After(v.Now):
 		return "begins in " + model.TimeSpan(s.Begin.Sub(v.Now))
 	case !s.Until.IsZero():
-		return "for " + model.TimeSpan(s.Until.Sub(v.Now)) + ", " + s.Until.In(v.Zone).Format("01-02 15:04")
+		return "in " + model.TimeSpan(s.Until.Sub(v.Now)) + ", " + s.Until.In(v.Zone).Format("01-02 15:04")
 	case s.UntilResolved:
 		return "the problem closes"
 	}

@@ -19,7 +19,8 @@ import (
 // Screen writes the output of one command for its terminal. It knows the width, format, colours and time zone.
 type Screen struct {
 	Out, Err io.Writer
-	Width    int  // columns of the terminal; 0: no terminal, nothing is cut or wrapped
+	Width    int  // columns of Out's terminal; 0: no terminal, nothing is cut or wrapped
+	ErrWidth int  // columns of Err's terminal; 0: no terminal, nothing is wrapped
 	Colours  bool // whether Out takes colours
 	Zone     *time.Location
 	Now      func() time.Time
@@ -102,27 +103,34 @@ func (s *Screen) Printf(format string, args ...any) {
 	_, _ = io.WriteString(s.Out, string(s.Sprintf(format, args...)))
 }
 
-// Notef writes a formatted line about progress, a warning or a hint to standard error.
-func (s *Screen) Notef(format string, args ...any) {
-	_, _ = io.WriteString(s.Err, string(s.Sprintf(format, args...)))
+// Notef writes formatted lines about progress, a warning or a hint to standard error. Lines break at the width of
+// its terminal, and their further parts are indented.
+func (s *Screen) Notef(indent int, format string, args ...any) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(s.Sprintf(format, args...)), "\n"), "\n") {
+		writeWrapped(s.Err, s.ErrWidth, indent, line)
+	}
 }
 
 // Wrapf writes one formatted text, and breaks the text into lines at the width of the terminal. Further lines
 // are indented. A command to type stays on one line where it fits on one.
 func (s *Screen) Wrapf(indent int, format string, args ...any) {
-	text := string(s.Sprintf(format, args...))
-	for s.Width > 0 && visibleWidth(text) > s.Width {
-		at := findLineBreak(text, indent, s.Width, true)
+	writeWrapped(s.Out, s.Width, indent, string(s.Sprintf(format, args...)))
+}
+
+// writeWrapped writes one text as lines of at most the given columns. Without columns it writes one line.
+func writeWrapped(w io.Writer, columns, indent int, text string) {
+	for columns > 0 && visibleWidth(text) > columns {
+		at := findLineBreak(text, indent, columns, true)
 		if at < 0 {
-			at = findLineBreak(text, indent, s.Width, false)
+			at = findLineBreak(text, indent, columns, false)
 		}
 		if at < 0 {
 			break
 		}
-		fmt.Fprintln(s.Out, strings.TrimRight(text[:at], " "))
+		fmt.Fprintln(w, strings.TrimRight(text[:at], " "))
 		text = strings.Repeat(" ", indent) + text[at+1:]
 	}
-	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
+	fmt.Fprintln(w, strings.TrimRight(text, " "))
 }
 
 // WriteField writes the name of a field and its value as one line of terminal output. All values start at the
@@ -142,7 +150,7 @@ func findLineBreak(text string, indent, columns int, whole bool) int {
 			continue
 		}
 		command := strings.LastIndex(text[:i+1], "muster ")
-		if whole && command >= 0 && !strings.ContainsAny(text[command:i], ";,:()") {
+		if whole && command >= 0 && !strings.ContainsAny(text[command:i], ";,:()") && !strings.Contains(text[command:i+1], ". ") {
 			continue
 		}
 		at = i

@@ -96,3 +96,24 @@ func TestTableFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestTightTableLeavesChangedOut writes a list of silences with namespaces at 80 columns, and expects lines that fit. Only
+// a wide terminal has the column CHANGED.
+func TestTightTableLeavesChangedOut(t *testing.T) {
+	name := "web01-disk-20261201-122126"
+	for width, changed := range map[int]bool{80: false, 200: true} {
+		var out bytes.Buffer
+		table := NewTable([]string{name}, SplitColumns("NAMESPACE|NAME|COVERS|UNTIL|BY|HOLDS|REASON|CHANGED"), func(name string) []any {
+			return []any{"default", name, "disk on web01", "in 1h59m, 12-01 14:21", "admin", 0, strings.Repeat("r", 40), "5m"}
+		})
+		testenv.NoError(t, table.Write(&Screen{Out: &out, Width: width}))
+		if strings.Contains(out.String(), "CHANGED") != changed || !strings.Contains(out.String(), name) {
+			t.Errorf("width %d:\n%s", width, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if TextWidth(line) > width+1 {
+				t.Errorf("width %d: %s", width, line)
+			}
+		}
+	}
+}

@@ -35,24 +35,27 @@ func ValueIf(show bool, value any) any {
 }
 
 // Table holds the header and rows of a table with aligned columns. On a narrow terminal the last column is cut first,
-// then the widest ones.
+// then the widest ones. Where that is too little, columns about changes go and cells are cut shorter.
 type Table struct {
 	head []string
 	rows [][]Cell
 }
 
-// uncut are the columns with text that people type again: they are never cut.
+// uncut are the columns with text that people type again, and with times. They are never cut.
 var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "SOURCE", "NAME", "ID", "PROBLEM", "STATUS", "STATE", "EVENT", "KEY", "TEMPLATE", "SERIES", "GROUP", "HANDLER", "DIRECTIVE", "POLICY", "RULE", "REQUEST",
-	"ROUTE", "USER", "QUEUE", "WORST NODE"}
+	"ROUTE", "USER", "QUEUE", "WORST NODE", "FIRST", "LAST", "TIME"}
 
-// isNeverCutColumn reports whether a column's cells are never truncated. People type such cells again, for example
-// names.
+// isNeverCutColumn reports whether a column's cells are never truncated, such as names and times.
 func isNeverCutColumn(name string) bool { return slices.Contains(uncut[:], name) }
 
 const (
 	minLast  = 16 // columns that the last cell keeps
 	minOther = 12 // columns that every other cell keeps
+	minTight = 6  // columns that each cell keeps in a table without room
 )
+
+// leastImportant are the columns that a table without room leaves out.
+var leastImportant = [...]string{"CHANGED", "CHANGES"}
 
 // NewTable makes a table for terminal output with one row for each element of a list. row returns a string, a
 // Cell or a number for each column, and nil or an empty string for a dash.
@@ -80,10 +83,13 @@ func NewTable[T any](items []T, columns Columns, row func(T) []any) *Table {
 }
 
 // DropLast removes the last column from the table.
-func (t *Table) DropLast() {
-	t.head = t.head[:len(t.head)-1]
+func (t *Table) DropLast() { t.drop(len(t.head) - 1) }
+
+// drop removes a column from the table.
+func (t *Table) drop(column int) {
+	t.head = slices.Delete(slices.Clone(t.head), column, column+1)
 	for i := range t.rows {
-		t.rows[i] = t.rows[i][:len(t.head)]
+		t.rows[i] = slices.Delete(slices.Clone(t.rows[i]), column, column+1)
 	}
 }
 
@@ -111,8 +117,13 @@ func (t *Table) columnWidths() []int {
 // Write writes the table with two blanks between columns, cut to the width of the terminal. -o wide cuts nothing.
 func (t *Table) Write(s *Screen) error {
 	widths := t.columnWidths()
-	if s.Width > 0 && s.Format != Wide {
-		t.narrowColumns(widths, s.Width)
+	if s.Width > 0 && s.Format != Wide && !t.narrowColumns(widths, s.Width, minLast, minOther) {
+		if i := slices.IndexFunc(t.head, func(name string) bool { return slices.Contains(leastImportant[:], name) }); i >= 0 {
+			t.drop(i)
+		}
+		if widths = t.columnWidths(); !t.narrowColumns(widths, s.Width, minLast, minOther) {
+			t.narrowColumns(widths, s.Width, minTight, minTight)
+		}
 	}
 	w := bufio.NewWriter(s.Out)
 	head := make([]Cell, len(t.head))
@@ -128,8 +139,9 @@ func (t *Table) Write(s *Screen) error {
 	return w.Flush()
 }
 
-// narrowColumns narrows columns until the table fits the terminal, or until no column may be narrowed further
-func (t *Table) narrowColumns(widths []int, columns int) {
+// narrowColumns narrows columns to the width of the terminal, and returns false where that is too little. The last column keeps
+// keepLast columns, and each other one keepOther.
+func (t *Table) narrowColumns(widths []int, columns, keepLast, keepOther int) bool {
 	last := len(widths) - 1
 	excess := 2*last - columns
 	for _, w := range widths {
@@ -142,20 +154,21 @@ func (t *Table) narrowColumns(widths []int, columns int) {
 		}
 	}
 	if !isNeverCutColumn(t.head[last]) {
-		narrow(last, minLast, excess)
+		narrow(last, max(keepLast, TextWidth(t.head[last])), excess)
 	}
 	for excess > 0 {
 		widest := -1
 		for i, w := range widths {
-			if !isNeverCutColumn(t.head[i]) && i != last && w > max(minOther, TextWidth(t.head[i])) && (widest < 0 || w > widths[widest]) {
+			if !isNeverCutColumn(t.head[i]) && i != last && w > max(keepOther, TextWidth(t.head[i])) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			return
+			return false
 		}
-		narrow(widest, minOther, 1)
+		narrow(widest, keepOther, 1)
 	}
+	return true
 }
 
 // writeRow writes one row of a table, each cell padded to the width of its column.

@@ -70,7 +70,7 @@ decided). A pipeline with fewer than twenty answers in one of two compared phase
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.baseline, "baseline", "bench/baseline", "folder of the baseline")
-	f.StringVarP(&c.out, "out", "o", "bench/out", "folder of the reports; those of a check before are replaced")
+	f.StringVar(&c.out, "out", "bench/out", "folder of the reports; those of a check before are replaced")
 	f.BoolVar(&c.write, "write", false, "make the baseline anew from these runs, instead of comparing with it")
 	f.IntVar(&c.runs, "runs", 1, "of each scenario; the medians count")
 	c.serverFlags(f)

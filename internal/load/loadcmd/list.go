@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -63,13 +64,7 @@ later versions; muster load show NAME says how much memory and how many open fil
 		if format.forPrograms() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		rows := [][]string{{"NAME", "AGENTS", "SENDS", "TAKES", "TODAY", "TITLE"}}
-		for i := range list {
-			l := &list[i]
-			rows = append(rows, []string{l.Name, number.Count(l.Agents), l.signals, l.takes, l.today(), l.Title})
-		}
-		_, err = io.WriteString(cmd.OutOrStdout(), report.AlignedTable(rows))
-		return err
+		return writeList(cmd.OutOrStdout(), terminalColumns(cmd.OutOrStdout()), list)
 	}
 	return cmd
 }
@@ -91,6 +86,44 @@ func shippedList(quick bool) ([]listed, error) {
 			Seconds: s.Duration().Seconds(), Forms: forms, signals: s.Signals(), takes: model.Duration(s.Duration().Round(time.Second)).String()})
 	}
 	return list, nil
+}
+
+// writeList writes a line for each scenario. On a terminal that is too narrow, titles have lines of their own.
+func writeList(out io.Writer, columns int, list []listed) error {
+	rows := [][]string{{"NAME", "AGENTS", "SENDS", "TAKES", "TODAY"}}
+	for i := range list {
+		l := &list[i]
+		rows = append(rows, []string{l.Name, number.Count(l.Agents), l.signals, l.takes, l.today()})
+	}
+	table := report.AlignedTable(rows)
+	lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
+	titles, widest, longest := []string{"TITLE"}, 0, 0
+	for i := range list {
+		titles = append(titles, list[i].Title)
+	}
+	for i := range lines {
+		widest, longest = max(widest, len(lines[i])), max(longest, len(titles[i]))
+	}
+	for i, line := range lines {
+		if columns == 0 || widest+2+longest <= columns {
+			fmt.Fprintf(out, "%-*s  %s\n", widest, line, titles[i])
+		} else {
+			fmt.Fprintf(out, "%s\n  %s\n", line, titles[i])
+		}
+	}
+	return nil
+}
+
+// terminalColumns returns the width of the terminal that a command writes to, or 0 without one.
+func terminalColumns(w io.Writer) int {
+	f, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+		return columns
+	}
+	return 80
 }
 
 // showCommand makes the command muster load show.

@@ -54,6 +54,12 @@ func TestList(t *testing.T) {
 	if runs < 10 || runs == len(list) {
 		t.Errorf("%d of %d run", runs, len(list))
 	}
+	for columns, own := range map[int]bool{0: false, 80: true, 250: false} {
+		var out bytes.Buffer
+		if err := writeList(&out, columns, list); err != nil || strings.Contains(out.String(), "\n  "+list[0].Title+"\n") != own || !strings.Contains(out.String(), list[0].Title) {
+			t.Errorf("%d columns: %v\n%s", columns, err, out.String())
+		}
+	}
 	text, err = loadCommand(t, "", "list", "--quick")
 	if err != nil || strings.Count(text, "-quick") != len(list) || !strings.Contains(text, "waits for fleet-of-servers") {
 		t.Errorf("%v\n%s", err, text)

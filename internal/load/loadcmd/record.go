@@ -26,7 +26,7 @@ type recording struct {
 func recordCommand() *cobra.Command {
 	var r recording
 	cmd := &cobra.Command{
-		Use:   "record --data DIR -o FILE",
+		Use:   "record --data DIR --out FILE",
 		Short: "Record what a server's agents send, for a scenario that plays it again",
 		Long: `Reads a server's journal and writes a recorded stream: when which node sent a result of which check, with
 which status and how long an output. Nodes and checks become numbers; names, outputs, labels and commands
@@ -35,15 +35,15 @@ are never in it. The server may run or not; a copy of its journal will do.
 Without --since and --for the whole journal is recorded, from the oldest result that the server's snapshots
 do not have. --for alone records a server that runs, from now on; Ctrl-C ends that earlier.
 docs/load-reference.md says how a scenario plays it, docs/stream-format.md what is in it.`,
-		Example: "  muster load record --data /var/lib/muster --for 1h -o monday.stream\n" +
-			"  muster load record --data ./muster-data --since 10m -o last.stream\n" +
-			"  muster load record --data copy --since 2026-11-23T08:00:00Z --for 1h -o eight.stream",
+		Example: "  muster load record --data /var/lib/muster --for 1h --out monday.stream\n" +
+			"  muster load record --data ./muster-data --since 10m --out last.stream\n" +
+			"  muster load record --data copy --since 2026-11-23T08:00:00Z --for 1h --out eight.stream",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.record(cmd, time.Now()) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.data, "data", "./muster-data", "the server's data folder, or the folder of its journal; who owns it may read it")
-	f.StringVarP(&r.out, "out", "o", "", "the file to write")
+	f.StringVar(&r.out, "out", "", "the file to write")
 	f.StringVar(&r.since, "since", "", "leave out earlier results: a time (2026-11-23T08:00:00Z, or 2026-11-23 08:00 local time), or so long ago (10m)")
 	f.DurationVar(&r.length, "for", 0, "length of the recording from --since on; without --since from now on")
 	return cmd
@@ -87,7 +87,7 @@ func absoluteTime(text string, now time.Time) (time.Time, error) {
 func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 	o, err := r.options(now)
 	if err == nil && r.out == "" {
-		err = model.Errorf(model.Invalid, "there is no file to write").WithHint("name it: -o last.stream")
+		err = model.Errorf(model.Invalid, "there is no file to write").WithHint("name it: --out last.stream")
 	}
 	if err != nil {
 		return err

@@ -93,8 +93,8 @@ func TestRefused(t *testing.T) {
 		{"list -o xml", model.Invalid, `--output: "xml" is none of table, json, yaml`},
 		{"new --checks 2000", model.Invalid, "want 1 to"},
 		{"record --data DIR", model.Invalid, "there is no file to write"},
-		{"record --data DIR -o TINY", model.Guarded, "exists already"},
-		{"record --data DIR -o DIR/no/folder", model.Invalid, "write the stream"},
+		{"record --data DIR --out TINY", model.Guarded, "exists already"},
+		{"record --data DIR --out DIR/no/folder", model.Invalid, "write the stream"},
 	} {
 		_, err := loadCommand(t, "", strings.Fields(words.Replace(c.line))...)
 		if err == nil || model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.says) {

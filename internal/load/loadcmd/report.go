@@ -26,7 +26,7 @@ func reportCommand() *cobra.Command {
 and writes one HTML file with the verdict, the charts and all figures. The file needs nothing
 else and asks no other host for anything.`,
 		Example: "  muster load report bench/results/rate-16k.json\n" +
-			"  muster load report FOLDER -o - >report.html",
+			"  muster load report FOLDER --out - >report.html",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, beside := findRun(args[0])
@@ -55,7 +55,7 @@ else and asks no other host for anything.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&out, "out", "o", "", "the file to write; - is standard output. Default: report.html in the folder, or RUN.html beside RUN.json")
+	f.StringVar(&out, "out", "", "the file to write; - is standard output. Default: report.html in the folder, or RUN.html beside RUN.json")
 	return cmd
 }
 

@@ -26,8 +26,8 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 		{[]string{dir}, "report.html"},
 		{[]string{filepath.Join(dir, "run.json")}, "report.html"},
 		{[]string{filepath.Join(dir, "rate.json")}, "rate.html"},
-		{[]string{dir, "-o", filepath.Join(dir, "x.html")}, "x.html"},
-		{[]string{dir, "-o", "-"}, ""},
+		{[]string{dir, "--out", filepath.Join(dir, "x.html")}, "x.html"},
+		{[]string{dir, "--out", "-"}, ""},
 	} {
 		out, err := loadCommand(t, "", append([]string{"report"}, c.args...)...)
 		if err != nil {

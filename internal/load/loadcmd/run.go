@@ -116,7 +116,7 @@ func (o *runner) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&o.pid, "server-pid", "", "with --server: its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
 	f.StringVar(&o.data, "data", "./muster-data", "with --server of Muster: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
 	f.BoolVar(&o.uncompared, "uncompared", false, "with --server of Muster: do without --admin, nobody looks whether the server holds what it acknowledged")
-	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME")
+	f.StringVar(&o.out, "out", "", "the folder of the report; default: muster-load/NAME-TIME")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
 	f.Uint64Var(&o.seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")

@@ -51,7 +51,7 @@ lost, or an alert was wrong; 22: Ctrl-C stopped it, and the sizes before that ar
 	f.Float64SliceVar(&s.factors, "factors", []float64{1, 2, 4}, "sizes to try: so many times the agents")
 	f.Lookup("factors").DefValue = "1,2,4" // as it is typed
 	f.IntVar(&s.seconds, "seconds", 30, "measured time of each; before it agents connect, and results flow for as long (a minute at most)")
-	f.StringVarP(&s.out, "out", "o", "", "folder for the reports; default: muster-load/size-NAME-TIME")
+	f.StringVar(&s.out, "out", "", "folder for the reports; default: muster-load/size-NAME-TIME")
 	s.serverFlags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := s.checkFlags()

@@ -62,7 +62,7 @@ func (s *Scenario) recordings(file string) model.Flaws {
 // head reads the head of one stream.
 func (v *checker) head(field, dir string, r *Recorded) {
 	if r.File == "" {
-		v.lacks(true, field, "muster load record -o FILE makes one", "missing")
+		v.lacks(true, field, "muster load record --out FILE makes one", "missing")
 		return
 	}
 	if !filepath.IsAbs(r.File) {

@@ -120,7 +120,7 @@ func TestRecordedFlaws(t *testing.T) {
 		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	for class, says := range map[string]string{
-		"recorded: {}":                                 "mine.yaml:3:23: agents[0].recorded.file: missing; muster load record -o FILE makes one",
+		"recorded: {}":                                 "mine.yaml:3:23: agents[0].recorded.file: missing; muster load record --out FILE makes one",
 		"recorded: {file: sunday}":                     "sunday: the stream cannot be read: no such file or directory",
 		"recorded: {file: short}":                      "short: this is no recorded stream, or it was cut short",
 		"recorded: {file: words}":                      "words: this is no recorded stream",

@@ -94,7 +94,7 @@ func Open(path string) (*Reader, io.Closer, error) {
 		if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 			err = inner.Err // whoever names the file names it in the message
 		}
-		return nil, nil, model.Errorf(model.NotFound, "the stream cannot be read: %w", err).WithHint("muster load record -o FILE makes one")
+		return nil, nil, model.Errorf(model.NotFound, "the stream cannot be read: %w", err).WithHint("muster load record --out FILE makes one")
 	}
 	info, err := file.Stat()
 	var r *Reader
@@ -112,7 +112,7 @@ func Open(path string) (*Reader, io.Closer, error) {
 func NewReader(in io.ReaderAt, size int64) (*Reader, error) {
 	archive, err := zip.NewReader(in, size)
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "this is no recorded stream, or it was cut short, or it is still being written: %w", err).WithHint("muster load record -o FILE makes one")
+		return nil, model.Errorf(model.Invalid, "this is no recorded stream, or it was cut short, or it is still being written: %w", err).WithHint("muster load record --out FILE makes one")
 	}
 	r := &Reader{archive: archive}
 	head, err := archive.Open(headName)
