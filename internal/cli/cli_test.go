@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/admin"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -192,5 +193,17 @@ func TestNamesOfNumbersAreItems(t *testing.T) {
 	testenv.NoError(t, err)
 	if want := []string{"item/web01/load1", "item/web01/agent.ping"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+// TestStatusNamesTheEvent expects the name of a trigger's event in a row of muster status. Other commands take it.
+func TestStatusNamesTheEvent(t *testing.T) {
+	c := &commandCall{commandLine: &commandLine{Env: &Env{}}, Screen: &screen.Screen{Now: time.Now}}
+	source := v1.Source{Kind: "trigger", Name: "linux", Instance: "load is high"}
+	for nodes, want := range map[uint64]string{1: "web01/linux:load is high", 3: "linux:load is high on 3 nodes"} {
+		rows := problemRows(c, v1.Status{Wrong: []v1.FailingCheck{{Check: "linux", Source: source, Nodes: nodes, Examples: []string{"web01"}}}})
+		if len(rows) != 1 || rows[0][1] != want {
+			t.Errorf("%d nodes: %v, want %s", nodes, rows, want)
+		}
 	}
 }

@@ -151,6 +151,9 @@ func describeItem(c *commandCall, name string) error {
 	}
 	for i := range l.Items {
 		one := &l.Items[i]
+		if i > 0 {
+			c.Printf("\n")
+		}
 		c.printField("item", "%s/%s%s", one.Node, one.Key, labelsText(one))
 		if one.Check == "" {
 			c.printField("template", "%s", one.Template)

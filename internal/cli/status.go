@@ -201,9 +201,9 @@ func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 		rows = append(rows, []any{screen.Cell{Text: "SILENT", Colour: screen.Red}, nameWithNamespace(n.Namespace, n.Node), age, heard})
 	}
 	for _, w := range s.Wrong {
-		name, output := w.Check+" on "+model.CountNoun(w.Nodes, "node"), exampleNamesText(w.Examples, w.Nodes)+": "+outputSummary(w.Output)
+		name, output := w.Source.String()+" on "+model.CountNoun(w.Nodes, "node"), exampleNamesText(w.Examples, w.Nodes)+": "+outputSummary(w.Output)
 		if w.Nodes == 1 {
-			name, output = w.Examples[0]+"/"+w.Check, outputSummary(w.Output)
+			name, output = w.Examples[0]+"/"+w.Source.String(), outputSummary(w.Output)
 		}
 		rows = append(rows, []any{statusCell(w.Status), name, model.Age(c.Now(), w.Since), output})
 	}

@@ -35,7 +35,7 @@ func ValueIf(show bool, value any) any {
 }
 
 // Table holds the header and rows of a table with aligned columns. On a narrow terminal the last column is cut first,
-// then the widest ones. Where that is too little, columns about changes go and cells are cut shorter.
+// then the widest ones. Where that is too little, the least important columns go and cells are cut shorter.
 type Table struct {
 	head []string
 	rows [][]Cell
@@ -43,7 +43,7 @@ type Table struct {
 
 // uncut are the columns with text that people type again, and with times. They are never cut.
 var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "SOURCE", "NAME", "ID", "PROBLEM", "STATUS", "STATE", "EVENT", "KEY", "TEMPLATE", "SERIES", "GROUP", "HANDLER", "DIRECTIVE", "POLICY", "RULE", "REQUEST",
-	"ROUTE", "USER", "QUEUE", "WORST NODE", "FIRST", "LAST", "TIME"}
+	"ROUTE", "USER", "QUEUE", "WORST NODE", "FIRST", "LAST", "TIME", "AGE", "OPENED"}
 
 // isNeverCutColumn reports whether a column's cells are never truncated, such as names and times.
 func isNeverCutColumn(name string) bool { return slices.Contains(uncut[:], name) }
@@ -54,8 +54,8 @@ const (
 	minTight = 6  // columns that each cell keeps in a table without room
 )
 
-// leastImportant are the columns that a table without room leaves out.
-var leastImportant = [...]string{"CHANGED", "CHANGES"}
+// leastImportant are the columns that a table without room leaves out, one by one.
+var leastImportant = [...]string{"CHANGED", "CHANGES", "LASTED", "BY WEEK"}
 
 // NewTable makes a table for terminal output with one row for each element of a list. row returns a string, a
 // Cell or a number for each column, and nil or an empty string for a dash.
@@ -117,11 +117,16 @@ func (t *Table) columnWidths() []int {
 // Write writes the table with two blanks between columns, cut to the width of the terminal. -o wide cuts nothing.
 func (t *Table) Write(s *Screen) error {
 	widths := t.columnWidths()
-	if s.Width > 0 && s.Format != Wide && !t.narrowColumns(widths, s.Width, minLast, minOther) {
-		if i := slices.IndexFunc(t.head, func(name string) bool { return slices.Contains(leastImportant[:], name) }); i >= 0 {
-			t.drop(i)
+	if s.Width > 0 && s.Format != Wide {
+		fits := t.narrowColumns(widths, s.Width, minLast, minOther)
+		for _, name := range leastImportant {
+			if i := slices.Index(t.head, name); !fits && i >= 0 {
+				t.drop(i)
+				widths = t.columnWidths()
+				fits = t.narrowColumns(widths, s.Width, minLast, minOther)
+			}
 		}
-		if widths = t.columnWidths(); !t.narrowColumns(widths, s.Width, minLast, minOther) {
+		if !fits {
 			t.narrowColumns(widths, s.Width, minTight, minTight)
 		}
 	}
