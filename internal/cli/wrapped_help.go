@@ -57,10 +57,10 @@ func joinParagraphs(text string) string {
 // hangingIndent returns the column at which a line of help continues. That is the second column of a list of commands
 // or flags, and the indentation of other lines.
 func hangingIndent(line string) int {
-	const widestName = 45
+	const deepest, widestName = 8, 45
 	indent := len(line) - len(strings.TrimLeft(line, " "))
-	if indent == 0 {
-		return 0
+	if indent == 0 || indent > deepest {
+		return indent
 	}
 	if gap := strings.LastIndex(line[indent:min(len(line), widestName)], "  "); gap >= 0 {
 		return indent + gap + 2

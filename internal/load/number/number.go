@@ -86,7 +86,7 @@ func Short(v float64) string {
 	case a >= 1e3:
 		return Count(v)
 	}
-	return Round(v, 3)
+	return Bare(Three(v))
 }
 
 // Millis formats a time in milliseconds: 52.3 µs, 3.80 ms, 14.4 s.

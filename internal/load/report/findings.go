@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Findings is a report for people, in the order of reading. The terminal (Text) and the page show the same.
@@ -148,7 +149,7 @@ func (rep *Report) shape() string {
 	if most := number.Rate(high); most != rate {
 		rate += " to " + most
 	}
-	return fmt.Sprintf("%s, %s, %s results/s offered for %s", text, rep.transport(), rate, time.Duration(rep.Lasted()*float64(time.Second)).Round(time.Second))
+	return fmt.Sprintf("%s, %s, %s results/s offered for %s", text, rep.transport(), rate, model.Duration(time.Duration(rep.Lasted()*float64(time.Second)).Round(time.Second)))
 }
 
 // transport returns the connection of the agents.
