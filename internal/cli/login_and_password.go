@@ -43,8 +43,10 @@ func loginCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := api.Version(c.ctx); err != nil && model.ClassOf(err) != model.Unauthenticated { // ask no password for a server out of reach
-				return err
+			if passwordFile == "" { // ask no password for a server out of reach
+				if _, err := api.Version(c.ctx); err != nil && model.ClassOf(err) != model.Unauthenticated {
+					return err
+				}
 			}
 			password, err := c.readPassword("Password of "+user+": ", passwordFile, "--password-file")
 			if err == nil && password == "" && passwordFile != "" {
