@@ -291,6 +291,9 @@ func (s *Server) openEventState(ctx context.Context) (err error) {
 			return nil
 		}, s.log)
 	})
+	s.registerTask(back, "deferred values", func(ctx context.Context) error {
+		return s.metrics.ResumeDeferred(ctx, s.recorder.RecordAndApply, s.log)
+	})
 	s.registerTask(back, "discovered items", func(ctx context.Context) error { return s.metrics.LimitDiscovery(ctx, s.discoveryLimits(), s.log) })
 	s.registerTask(back, "refused series", func(ctx context.Context) error { return s.metrics.ReportRefusedSeries(ctx, newSeriesReport(s)) })
 	s.registerTask(back, "old definitions", (&plan.Collector{ // of checks

@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/computed"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -23,11 +24,23 @@ func openComputedItems(s *Server) func(context.Context) error {
 				Version: version.Get().Version, Started: s.started, Values: func() uint64 { return s.metrics.Counts().Values },
 				Queued: s.queuedCommits, EachItem: s.metrics.EachItem, Triggers: s.metrics.CountTriggers, Available: s.keepaliveStatus,
 			},
-			Record: s.recorder.RecordAndApply, Now: s.now, Log: s.log,
+			Record: s.recordValues, Now: s.now, Log: s.log,
 		})
 		s.registerTask(back, "computed items", s.computed.Run)
 		return nil
 	}
+}
+
+// recordValues appends computed values to the journal, and waits until the metric view has applied all.
+func (p *pipeline) recordValues(ctx context.Context, entries []journal.Entry) error {
+	if err := p.recorder.RecordAndApply(ctx, entries); err != nil {
+		return err
+	}
+	partitions := make([]model.Partition, len(entries))
+	for i := range entries {
+		partitions[i] = model.Partition(entries[i].Section)
+	}
+	return p.metrics.WaitDeferred(ctx, partitions)
 }
 
 // queuedCommits returns the number of journal commits whose item values wait for a worker.

@@ -874,3 +874,9 @@ func codeDiscoveryRecord(c *coder, x *Record) {
 	c.flag(3, "hold", &x.Discovery.Hold)
 	number(c, 4, "items", &x.Discovery.Items, 1<<32-1)
 }
+
+// codeResumeRecord encodes or decodes the fields of the message ResumeRecord.
+func codeResumeRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	number(c, 2, "steps", &x.Resume.Steps, 1<<32-1)
+}

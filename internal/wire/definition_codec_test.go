@@ -140,7 +140,7 @@ func codecs() []messageCodec {
 		recordCodec(RecordSession, "SessionRecord"), recordCodec(RecordStarted, "StartedRecord"), recordCodec(RecordIntent, "IntentRecord"),
 		recordCodec(RecordForget, "ForgetRecord"), recordCodec(RecordAction, "ActionRecord"),
 		recordCodec(RecordProxyResult, "ProxyResultRecord"), recordCodec(RecordServerResult, "ServerResultRecord"),
-		recordCodec(RecordVerdict, "VerdictRecord"), recordCodec(RecordSamples, "SamplesRecord"), recordCodec(RecordDiscovery, "DiscoveryRecord"),
+		recordCodec(RecordVerdict, "VerdictRecord"), recordCodec(RecordSamples, "SamplesRecord"), recordCodec(RecordDiscovery, "DiscoveryRecord"), recordCodec(RecordResume, "ResumeRecord"),
 	}
 }
 

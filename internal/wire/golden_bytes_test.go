@@ -234,6 +234,7 @@ func golden() []struct {
 			Problem: true, Executed: 1764007200500000000, Output: []byte("last(//system.cpu.load)>4: 4.5")}})},
 		{"45-record-samples", "SamplesRecord", record(Record{Kind: RecordSamples, Samples: &Samples{Block: goldenSamples()}})},
 		{"51-record-discovery", "DiscoveryRecord", record(Record{Kind: RecordDiscovery, Node: 214, Discovery: &DiscoveryRecord{Unit: 1007, Hold: true, Items: 300}})},
+		{"52-record-resume", "ResumeRecord", record(Record{Kind: RecordResume, Node: 214, Resume: ResumeRecord{Steps: 3000}})},
 		{"27-record-proxy-result", "ProxyResultRecord", record(Record{Kind: RecordProxyResult, Node: 301, ProxyResult: &ProxyResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
 			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x10, 0x11, 0x18, 0xad, 0x02, 0x52, 0x00}}})},
 	}

@@ -34,12 +34,14 @@ const (
 	RecordSamples RecordKind = 10
 	// RecordDiscovery holds the discovered items of a Template on a node, or releases them.
 	RecordDiscovery RecordKind = 11
+	// RecordResume goes on with deferred values of a node.
+	RecordResume RecordKind = 12
 )
 
 // Record is one decoded journal record of any kind. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
-	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, ServerResult, ProxyResult, Verdict (the node that it is about), Discovery
+	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, ServerResult, ProxyResult, Verdict (the node that it is about), Discovery, Resume
 	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
 
 	Session      *SessionRecord
@@ -51,6 +53,7 @@ type Record struct {
 	Verdict      *Verdict
 	Samples      *Samples
 	Discovery    *DiscoveryRecord
+	Resume       ResumeRecord
 }
 
 // Samples is the journal record of values of Prometheus series, encoded as one block. A SampleReader reads the
@@ -64,6 +67,12 @@ type DiscoveryRecord struct {
 	Unit  model.UnitID
 	Hold  bool   // else release
 	Items uint32 // with Hold: the most items that stay
+}
+
+// ResumeRecord is the journal record that goes on with deferred values of a node. The server decides by the clock
+// when to write it and with how many steps; a replay repeats that decision.
+type ResumeRecord struct {
+	Steps uint32 // steps of JavaScript after which the values wait for another record
 }
 
 // Verdict is the journal record that the result of a trigger (alert rule on values) has changed. A trigger is
@@ -172,6 +181,7 @@ var recordMessages = [...]string{
 	RecordBatch: "BatchRecord", RecordSession: "SessionRecord", RecordStarted: "StartedRecord", RecordIntent: "IntentRecord",
 	RecordForget: "ForgetRecord", RecordAction: "ActionRecord", RecordServerResult: "ServerResultRecord",
 	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord", RecordDiscovery: "DiscoveryRecord",
+	RecordResume: "ResumeRecord",
 }
 
 // code encodes or decodes the fields of the journal record, by its kind.
@@ -196,6 +206,8 @@ func (r *Record) code(c *coder) {
 		codeSamplesRecord(c, r)
 	case RecordDiscovery:
 		codeDiscoveryRecord(c, r)
+	case RecordResume:
+		codeResumeRecord(c, r)
 	default:
 		panic(fmt.Sprintf("BUG: code a record of kind %d", r.Kind))
 	}

@@ -2,6 +2,7 @@ package metric
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/trigger"
@@ -36,8 +38,7 @@ type metricApplier struct {
 	measured bool // the value being applied is measured
 	steps    []prep.StepResult
 
-	block   wire.ValueBlock
-	columns wire.ColumnReader
+	block   blockRun
 	parsed  prep.ParsedValue
 	samples sampleDecoder
 	numbers numberWriter
@@ -52,6 +53,9 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.storeTexts()
 	w.sendSamples()
 	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
+	if w.block.budget = w.view.scriptSteps; len(w.p.deferred.nodes) > 0 {
+		w.block.budget = 0 // new scripts wait behind those that wait already
+	}
 	w.recordStoredCommit()
 	w.prepareTexts()
 	w.prepareSamples()
@@ -76,38 +80,20 @@ func (w *metricApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Signal
 	if n != w.sender {
 		w.sender, w.changes = n, 0
 	}
-	if err := w.block.Decode(s.Body); err != nil {
+	if err := w.block.reader.open(s.Body, 0); err != nil {
 		return w.rejectValueBlock(node, from, err)
 	}
-	if err := w.columns.Reset(&w.block); err != nil {
-		return w.rejectValueBlock(node, from, err)
-	}
-	sent := int64(min(w.block.UnixNs, uint64(w.Received)))
-	if w.block.UnixNs == 0 {
+	block := &w.block.reader.block
+	sent := int64(min(block.UnixNs, uint64(w.Received)))
+	if block.UnixNs == 0 {
 		sent = w.p.nodes[n].sendTime(w.Received, from)
 		if from.Stream.Lane == wire.Live {
 			w.p.nodes[n].timeOffset = sent - w.Listening
 		}
 		sent -= from.Age(s.AtMs)
 	}
-	u := w.ensureTemplateState(n, of, w.block.Macros, from.Stream.Lane)
-	values := uint64(0)
-	var v wire.BlockValue
-	for w.columns.Next(&v) {
-		position, ok := u.itemIndexOf(of, int(v.Position), w.block.Keys)
-		if !ok {
-			continue
-		}
-		at := min(sent+w.columns.Times()[v.Row], w.Received)
-		if values++; v.Unsupported {
-			w.applyFailure(n, u, position, at, v.Value.String())
-		} else {
-			w.applyValue(n, u, position, item.Sample{At: at, Value: v.Value})
-		}
-	}
-	w.view.values.Add(values)
-	w.applyQueuedLists(n, u)
-	if err := w.columns.Err(); err != nil {
+	w.block.fresh = deferredValues{definition: s.Definition, commit: w.Position.Number, body: s.Body, lane: from.Stream.Lane, sent: sent, received: w.Received}
+	if err := applyFresh(w, n); err != nil {
 		return w.rejectValueBlock(node, from, err)
 	}
 	w.setDeadline(n, &w.p.nodes[n])
@@ -193,7 +179,7 @@ func (w *metricApplier) applyFailure(n uint32, u *templateState, position int, a
 // applyOutcome applies a preprocessed value or its error to the item. It then updates the items and triggers that use
 // the value. Kind None without error is a value that a step discarded.
 func (w *metricApplier) applyOutcome(n uint32, u *templateState, position int, at int64, value item.Value, err error) {
-	of, s := &u.items[position], &u.slots[position]
+	s := &u.slots[position]
 	if err != nil {
 		if s.reason = copyText(err.Error(), maxReason); at >= s.at {
 			s.at = at
@@ -205,8 +191,15 @@ func (w *metricApplier) applyOutcome(n uint32, u *templateState, position int, a
 	if value.Kind() == item.None {
 		return
 	}
-	if len(of.dependents) > 0 {
-		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
+	applyResult(w, n, u, position, item.Sample{At: at, Value: value}, "")
+}
+
+// applyResult applies the result of preprocessing to the dependent items behind the key after, then to the item.
+// If dependent items have to wait, the item waits, too.
+func applyResult(w *metricApplier, n uint32, u *templateState, position int, result item.Sample, after string) {
+	of, s, at, value := &u.items[position], &u.slots[position], result.At, result.Value
+	if len(of.dependents) > 0 && !w.applyDependents(n, u, position, result, after) {
+		return
 	}
 	if of.rule >= 0 {
 		w.queueEntityList(ruleValue{u.Items[position].Key, at, value.String()})
@@ -237,12 +230,20 @@ const (
 // again.
 func copyText(text string, most int) string { return strings.Clone(model.Truncate(text, most)) }
 
-// applyDependents applies the value of a master item to its dependent items. All share the parsed form of the value.
-func (w *metricApplier) applyDependents(n uint32, u *templateState, dependents []int, master item.Sample) {
-	parsed := &w.parsed
+// applyDependents applies the value of a master item to its dependent items behind the key after. All share the parsed
+// form of the value. It returns false if the budget of script steps ended before: the others wait, and so does the master.
+func (w *metricApplier) applyDependents(n uint32, u *templateState, position int, master item.Sample, after string) bool {
+	parsed, all := &w.parsed, true
 	parsed.Reset(master)
-	for _, i := range dependents {
+	for _, i := range u.items[position].dependents {
 		of, s := &u.items[i], &u.slots[i]
+		if u.Items[i].Key <= after {
+			continue
+		}
+		if all = len(w.block.cut) == 0 && w.block.startScripts(of.scripts); !all {
+			break
+		}
+		after = u.Items[i].Key
 		if of.chain == nil {
 			w.applyFailure(n, u, i, master.At, of.fault)
 			continue
@@ -262,6 +263,11 @@ func (w *metricApplier) applyDependents(n uint32, u *templateState, dependents [
 		}
 		w.applyOutcome(n, u, i, master.At, value, err)
 	}
+	if all && len(w.block.cut) == 0 {
+		return true
+	}
+	w.block.cutMaster(u.Items[position].Key, after, master)
+	return false
 }
 
 // maxChanges limits how many verdicts the successive signals of one node make in one commit. A batch may have a value
@@ -358,7 +364,7 @@ func (w *metricApplier) queueTriggerChange(n uint32, v wire.Verdict) {
 }
 
 // ApplyRecord applies one journal record, such as a trigger change, to the items and triggers. It stores samples, holds or
-// releases discovered items, or removes a recorded verdict from the verdicts that wait to be written.
+// releases discovered items, goes on with deferred values, or removes a recorded verdict from the verdicts that wait to be written.
 func (w *metricApplier) ApplyRecord(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordSamples:
@@ -367,6 +373,8 @@ func (w *metricApplier) ApplyRecord(r *wire.Record) {
 		applyDiscoveryPause(w, r.Node, r.Discovery)
 	case wire.RecordVerdict:
 		w.removeJournaledChanges(r.Node, r.Verdict)
+	case wire.RecordResume:
+		applyResume(w, r.Node, int(r.Resume.Steps))
 	}
 }
 
@@ -426,6 +434,9 @@ func (w *metricApplier) RemoveStates(id model.NodeID, n uint32, m *wire.ForgetRe
 	for _, n := range w.p.AffectedNodes(id, n) {
 		node := &w.p.nodes[n]
 		w.p.deleteRejected(n, m.Check)
+		w.p.deferred.drop(n, func(d *deferredValues) bool {
+			return m.Check == 0 || w.Definition(d.definition).AsTemplate().Unit == m.Check
+		})
 		if m.Check == 0 {
 			node.units = nil
 		} else if at, u := node.findTemplate(m.Check); u != nil {
@@ -444,6 +455,10 @@ func (w *metricApplier) DeadlinePeriod(uint32) int64 { return 0 }
 // setDeadline sets the next time at which a node's formulas and time functions are evaluated. A time function is part
 // of a trigger and may change without new values.
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
+	if w.p.deferred.waits(n) {
+		w.p.deadlines.Clear(n) // until all values are applied
+		return
+	}
 	next, soonest, now := int64(0), int64(1), w.p.nodes[n].valueTime(w.Received, w.Listening)
 	for _, u := range node.units {
 		if !u.timed {
@@ -486,6 +501,7 @@ func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 // Expire computes due formulas and evaluates due triggers with time functions
 func (w *metricApplier) Expire(ids []uint32) {
 	w.charge.stop(w.Worker)
+	w.block.budget = math.MaxInt // formulas are not deferred
 	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
 	for _, n := range ids {
 		if until, why := w.Postpone(w.p.Partition, n); why != shard.NotPostponed {
@@ -519,5 +535,9 @@ func (w *metricApplier) EndCommit() {
 	if w.hasVerdicts {
 		w.hasVerdicts = false
 		w.view.wakeWriter()
+	}
+	if w.block.deferred {
+		w.block.deferred = false
+		pause.Wake(w.view.deferred)
 	}
 }

@@ -31,6 +31,7 @@ type compiledItem struct {
 	chain          *prep.Chain    // nil: fault says why
 	valueMap       *prep.ValueMap // nil: none
 	fault          string
+	scripts        int   // number of its steps of JavaScript
 	rule           int   // index of the discovery rule whose item this is; -1: none
 	dependents     []int // positions of the items that are made from its values
 	triggers       []int // triggers that read it
@@ -93,6 +94,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		steps, err := t.values.ExpandSteps(of.Steps)
 		if err == nil {
 			t.items[i].chain, err = prep.Compile(steps, typ, javascript.Compile)
+			t.items[i].scripts = countScripts(steps)
 		}
 		if err == nil {
 			err = t.compileFormula(i)
@@ -140,6 +142,16 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		t.timed = t.timed || out.isTimed()
 	}
 	return t
+}
+
+// countScripts returns the number of preprocessing steps that are JavaScript.
+func countScripts(steps []model.Step) (n int) {
+	for i := range steps {
+		if steps[i].Name == "javascript" {
+			n++
+		}
+	}
+	return n
 }
 
 // itemIndexes returns the positions, in the Template's item list, of all items that the trigger reads.

@@ -27,6 +27,7 @@ type metricPartition struct {
 	sequence  uint64                          // of the last pending verdict; not in snapshots
 	refusals  map[checkOnNode]RejectedNumbers // of numbers in results of checks; not in snapshots
 	stored    journal.Position                // the series store has the values up to this commit
+	deferred  deferredPartition
 }
 
 // Verdict is the changed state of a trigger, queued to be written to the journal

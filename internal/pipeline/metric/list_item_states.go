@@ -141,7 +141,7 @@ func (u *templateState) itemState(i int) ItemState {
 	return out
 }
 
-// Definitions returns the ids of the compiled Templates that stored item states and unwritten trigger changes use.
+// Definitions returns the ids of the compiled Templates that item states, unwritten trigger changes and deferred values use.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
 	for i := range v.partitions {
@@ -154,6 +154,11 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 		}
 		for k := range p.pending {
 			named[p.pending[k].Definition] = true
+		}
+		for _, list := range p.deferred.nodes {
+			for k := range list {
+				named[list[k].definition] = true
+			}
 		}
 		p.Unlock()
 	}

@@ -34,6 +34,9 @@ type View struct {
 	costs      costTables
 	refusals   seriesRefusals
 	wake       chan struct{} // capacity 1: there are new verdicts
+	deferred   chan struct{} // capacity 1: there are new deferred values
+
+	scriptSteps int // of scripts that a commit runs on new values of a partition
 
 	values, unsupported, recorded, samples atomic.Uint64
 	discoveries                            atomic.Uint64 // changes of discovered items
@@ -41,7 +44,7 @@ type View struct {
 
 // New returns an empty metric view and registers the view as a reducer of a shard
 func New(s *shard.Shard, o Options) *View {
-	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1)}
+	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1), deferred: make(chan struct{}, 1), scriptSteps: scriptSteps}
 	s.Add(reducer{v})
 	if o.Registerer != nil {
 		counter := func(name, help string, value *atomic.Uint64) prometheus.Collector {
@@ -56,6 +59,8 @@ func New(s *shard.Shard, o Options) *View {
 			counter("template_compiles_total", "Templates compiled, for a set of macros and discovered entities.", &v.forms.compiles),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "metric", Name: "templates", Help: "Compiled Templates in memory."},
 				func() float64 { return float64(v.forms.count()) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "metric", Name: "deferred_nodes", Help: "Nodes with values that wait for their turn, because of slow scripts."},
+				func() float64 { return float64(len(v.deferredNodes(0, 1))) }),
 		)
 	}
 	return v
@@ -68,7 +73,7 @@ func (v *View) wakeWriter() { pause.Wake(v.wake) }
 type reducer struct{ *View }
 
 // SectionVersion is the version of the metric view's section in snapshots.
-const SectionVersion = 1
+const SectionVersion = 2
 
 // Section returns the name and version of the view's part of a snapshot, with items and triggers.
 func (reducer) Section() shard.Section {
@@ -76,10 +81,10 @@ func (reducer) Section() shard.Section {
 }
 
 // Claims lists the kinds of journal entries that change items and triggers. They are blocks of measured values,
-// samples of a Prometheus, recorded verdicts, limits of discovered items, and the results of checks, whose numbers are
+// samples of a Prometheus, recorded verdicts, limits of discovered items, marks that go on with deferred values, and the results of checks, whose numbers are
 // stored.
 func (reducer) Claims() shard.Claims {
-	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples, wire.RecordDiscovery}}
+	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples, wire.RecordDiscovery, wire.RecordResume}}
 }
 
 // Reset removes all items and triggers of one partition (a share of the nodes) from memory. A snapshot of the
@@ -99,6 +104,8 @@ func (v reducer) AddNode(p *shard.Partition, n uint32) {
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].nodes[n] = nodeState{}
 	v.partitions[p.ID].deleteRejected(n, 0)
+	v.partitions[p.ID].deferred.drop(n, func(*deferredValues) bool { return true })
+	delete(v.partitions[p.ID].deferred.stepTimes, n)
 	v.discoveries.Add(1)
 	v.partitions[p.ID].deadlines.Clear(n)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// The section metrics has the nodes by id with their Templates by unit, then the pending verdicts.
+// The section metrics has the nodes by id with their Templates by unit, then the pending verdicts and the
+// deferred values.
 // docs/snapshot-format.md has the table of fields.
 
 // encode appends the item and trigger states of all Templates in the partition to a snapshot.
@@ -45,7 +46,7 @@ func (p *metricPartition) encode(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(len(body)))
 		b = append(b, body...)
 	}
-	return b
+	return p.encodeDeferred(b)
 }
 
 // encode appends the item and trigger states of one Template on one node to a snapshot.
@@ -143,6 +144,9 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 		r.Verdict.Output = append([]byte(nil), r.Verdict.Output...)
 		p.sequence++
 		p.pending = append(p.pending, Verdict{Node: r.Node, Verdict: *r.Verdict, sequence: p.sequence})
+	}
+	if d.Version() > 1 {
+		p.decodeDeferred(v, d)
 	}
 }
 

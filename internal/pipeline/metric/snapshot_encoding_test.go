@@ -3,6 +3,8 @@ package metric
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,19 +14,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSectionMatchesGoldenFile encodes items and triggers for snapshots, and compares the bytes with golden
-// files. The Templates have remembered values, a trigger with its pending verdicts, formulas, or a discovery
-// rule that lost an entity.
-func TestSectionMatchesGoldenFile(t *testing.T) {
-	var sections strings.Builder
-	add := func(name string, v *testView) {
-		fmt.Fprintf(&sections, "%s\n%s", name, hex.Dump(reducer{v.View}.Encode(v.shard.Partition(3), nil)))
-	}
+// goldenViews returns views for the golden file. They have remembered values, a trigger with its pending verdicts, formulas,
+// or a discovery rule that lost an entity.
+func goldenViews(t *testing.T) map[string]*testView {
+	views := map[string]*testView{}
 	v := newTestView()
 	for i, load := range []float64{1, 5} {
 		testenv.NoError(t, v.shard.Apply(&testCommit{uint64(i + 1), [][]byte{v.values(5, item.FromFloat(load), item.FromUnsigned(10))}}))
 	}
-	add("items and triggers", v)
+	views["items and triggers"] = v
 	s := shard.New(shard.Options{Workers: 1, Definitions: formulaDefinition})
 	v = &testView{View: New(s, Options{Definitions: formulaDefinition}), shard: s}
 	for i := range uint64(7) {
@@ -32,10 +30,26 @@ func TestSectionMatchesGoldenFile(t *testing.T) {
 			{Position: 3, Value: item.FromFloat(8)}, {Position: 4, Value: item.FromFloat(2)},
 		})}}))
 	}
-	add("formulas", v)
+	views["formulas"] = v
 	d := &discoveryTest{T: t, v: newTestView()}
 	d.apply(20, nil, disks("sda", "50", "sdb", "95"))
 	d.apply(20, nil, disks("sda", "50"))
-	add("discovery", d.v)
-	testenv.Golden(t, "testdata/section-v1.hex", sections.String(), "a new SectionVersion")
+	views["discovery"] = d.v
+	return views
+}
+
+// TestSectionMatchesGoldenFile encodes items and triggers for snapshots, and compares the bytes with a golden file. One
+// more view has deferred values: the rest of a value block, and the value of a master item.
+func TestSectionMatchesGoldenFile(t *testing.T) {
+	views := goldenViews(t)
+	v := newScriptView(2)
+	testenv.NoError(t, v.shard.Apply(&testCommit{1, [][]byte{blockOf(7, 1, 30, []int64{0}, []wire.BlockValue{
+		{Position: 2, Value: item.FromUnsigned(4)}, {Position: 8, Value: item.FromUnsigned(5)},
+	})}}))
+	views["scripts"] = v.testView
+	var sections strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(views)) {
+		fmt.Fprintf(&sections, "%s\n%s", name, hex.Dump(reducer{views[name].View}.Encode(views[name].shard.Partition(3), nil)))
+	}
+	testenv.Golden(t, "testdata/section-v2.hex", sections.String(), "a new SectionVersion")
 }

@@ -316,10 +316,10 @@ func newMetrics(s *Shard, r prometheus.Registerer) *metrics {
 	return m
 }
 
-const recordKinds = 12
+const recordKinds = 13
 
 var recordNames = [recordKinds]string{
-	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict", "samples", "discovery",
+	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict", "samples", "discovery", "resume",
 }
 
 // countRecord adds one to the counter of a kind of record.

@@ -39,7 +39,7 @@ var byHand = map[string]bool{
 var records = map[string][2]string{
 	"SessionRecord": {"SessionRecord", "Session"}, "ForgetRecord": {"ForgetRecord", "Forget"}, "ActionRecord": {"Action", "Action"},
 	"IntentRecord": {"IntentRecord", "Intent"}, "ServerResultRecord": {"ServerResult", "ServerResult"}, "ProxyResultRecord": {"ProxyResult", "ProxyResult"},
-	"VerdictRecord": {"Verdict", "Verdict"}, "SamplesRecord": {"Samples", "Samples"}, "DiscoveryRecord": {"DiscoveryRecord", "Discovery"},
+	"VerdictRecord": {"Verdict", "Verdict"}, "SamplesRecord": {"Samples", "Samples"}, "DiscoveryRecord": {"DiscoveryRecord", "Discovery"}, "ResumeRecord": {"ResumeRecord", "Resume"},
 }
 
 // main writes the Go file with the generated codec of package wire.
