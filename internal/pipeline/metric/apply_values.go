@@ -179,7 +179,7 @@ func (w *metricApplier) applyFailure(n uint32, u *templateState, position int, a
 // applyOutcome applies a preprocessed value or its error to the item. It then updates the items and triggers that use
 // the value. Kind None without error is a value that a step discarded.
 func (w *metricApplier) applyOutcome(n uint32, u *templateState, position int, at int64, value item.Value, err error) {
-	s := &u.slots[position]
+	of, s := &u.items[position], &u.slots[position]
 	if err != nil {
 		if s.reason = copyText(err.Error(), maxReason); at >= s.at {
 			s.at = at
@@ -191,15 +191,8 @@ func (w *metricApplier) applyOutcome(n uint32, u *templateState, position int, a
 	if value.Kind() == item.None {
 		return
 	}
-	applyResult(w, n, u, position, item.Sample{At: at, Value: value}, "")
-}
-
-// applyResult applies the result of preprocessing to the dependent items behind the key after, then to the item.
-// If dependent items have to wait, the item waits, too.
-func applyResult(w *metricApplier, n uint32, u *templateState, position int, result item.Sample, after string) {
-	of, s, at, value := &u.items[position], &u.slots[position], result.At, result.Value
-	if len(of.dependents) > 0 && !w.applyDependents(n, u, position, result, after) {
-		return
+	if len(of.dependents) > 0 && !w.applyDependents(n, u, position, item.Sample{At: at, Value: value}) {
+		return // it waits for them
 	}
 	if of.rule >= 0 {
 		w.queueEntityList(ruleValue{u.Items[position].Key, at, value.String()})
@@ -230,10 +223,11 @@ const (
 // again.
 func copyText(text string, most int) string { return strings.Clone(model.Truncate(text, most)) }
 
-// applyDependents applies the value of a master item to its dependent items behind the key after. All share the parsed
-// form of the value. It returns false if the budget of script steps ended before: the others wait, and so does the master.
-func (w *metricApplier) applyDependents(n uint32, u *templateState, position int, master item.Sample, after string) bool {
-	parsed, all := &w.parsed, true
+// applyDependents applies the value of a master item to its dependent items. All share the parsed form of the value. It
+// returns false if the budget of script steps ended before: then the other dependent items wait.
+func (w *metricApplier) applyDependents(n uint32, u *templateState, position int, master item.Sample) bool {
+	parsed, all, after := &w.parsed, true, w.block.after
+	w.block.after = ""
 	parsed.Reset(master)
 	for _, i := range u.items[position].dependents {
 		of, s := &u.items[i], &u.slots[i]

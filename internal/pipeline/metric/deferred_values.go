@@ -98,6 +98,7 @@ type blockRun struct {
 	reader   blockReader
 	fresh    deferredValues   // the block of the present signal
 	current  *deferredValues  // the values being applied
+	after    string           // of these
 	cut      []deferredValues // left over of them
 	deferred bool             // the commit deferred values
 }
@@ -244,8 +245,9 @@ func resumeMaster(w *metricApplier, n uint32, d *deferredValues) {
 		return
 	}
 	if position, ok := u.ItemIndex(d.key); ok {
-		w.block.current = d
-		applyResult(w, n, u, position, d.sample, d.after)
+		w.block.current, w.block.after = d, d.after
+		w.applyOutcome(n, u, position, d.sample.At, d.sample.Value, nil)
+		w.block.after = ""
 		w.applyQueuedLists(n, u)
 	}
 }
