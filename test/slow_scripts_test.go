@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestDeferredValuesSurviveKill sends many values to a slow script, and kills the server while some of them wait. It expects
+// TestDeferredValuesSurviveKill sends many values to a slow script, and kills the server before the last value. It expects
 // each value once, in order, and one problem.
 func TestDeferredValuesSurviveKill(t *testing.T) {
 	t.Parallel()
