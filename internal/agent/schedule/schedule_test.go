@@ -167,7 +167,7 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestOneOffsetRunsChecksInOrder expects 60 checks of one offset to run one after the other, in the order of their ids. Each runs once
+// TestOneOffsetRunsChecksInOrder expects checks of one offset to run in the order of their ids. Each runs once
 // a minute.
 func TestOneOffsetRunsChecksInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
