@@ -69,7 +69,7 @@ type storedList struct {
 // Append lists a value with its item and time.
 func (s *storedList) Append(_ model.Partition, _ *series.Series, name func() labels.Labels, at int64, value float64) (int64, bool) {
 	l := name()
-	node := l.Get(series.LabelNode)
+	node := strings.Clone(l.Get(series.LabelNode)) // the labels stay the caller's
 	s.values[node] = append(s.values[node], fmt.Sprintf("%s %d %v", l.Get(series.LabelItem), at, value))
 	return 0, false
 }
