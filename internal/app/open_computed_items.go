@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/prometheus/storage"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // openComputedItems returns a function to open the engine of items that the server computes from other values.
@@ -31,16 +33,29 @@ func openComputedItems(s *Server) func(context.Context) error {
 	}
 }
 
-// recordValues appends computed values to the journal, and waits until the metric view has applied all.
+// maxDeferredWait bounds the time that computed items of all nodes wait for slow scripts of a node that has some of them.
+const maxDeferredWait = time.Second
+
+// recordValues appends computed values to the journal, and waits until the metric view has applied the values. Those that their
+// nodes defer for longer are applied later.
 func (p *pipeline) recordValues(ctx context.Context, entries []journal.Entry) error {
 	if err := p.recorder.RecordAndApply(ctx, entries); err != nil {
 		return err
 	}
-	partitions := make([]model.Partition, len(entries))
+	nodes := make(map[model.NodeID]model.Partition, len(entries))
 	for i := range entries {
-		partitions[i] = model.Partition(entries[i].Section)
+		var r wire.Record
+		if err := r.Decode(entries[i].Data); err != nil {
+			return err
+		}
+		nodes[r.Node] = model.Partition(entries[i].Section)
 	}
-	return p.metrics.WaitDeferred(ctx, partitions)
+	limited, cancel := context.WithTimeout(ctx, maxDeferredWait)
+	defer cancel()
+	if err := p.metrics.WaitDeferred(limited, nodes); err != nil && ctx.Err() != nil {
+		return err
+	}
+	return nil
 }
 
 // queuedCommits returns the number of journal commits whose item values wait for a worker.

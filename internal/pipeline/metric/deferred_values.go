@@ -369,27 +369,25 @@ func (v *View) appendTurns(entries []journal.Entry, worker int, last *model.Node
 // deferredPoll is the pause between two looks at deferred values that somebody waits for.
 const deferredPoll = 10 * time.Millisecond
 
-// WaitDeferred waits until all values of some partitions are applied that the commits applied so far have brought.
-func (v *View) WaitDeferred(ctx context.Context, partitions []model.Partition) error {
+// WaitDeferred waits until all values of some nodes are applied that the commits applied so far have brought.
+func (v *View) WaitDeferred(ctx context.Context, nodes map[model.NodeID]model.Partition) error {
 	to := v.shard.Applied().Number
-	for slices.ContainsFunc(partitions, func(id model.Partition) bool { return v.partitions[id].hasDeferred(to) }) {
-		if err := pause.For(ctx, deferredPoll); err != nil {
-			return err
+	for id, partition := range nodes {
+		for v.partitions[partition].hasDeferred(id, to) {
+			if err := pause.For(ctx, deferredPoll); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// hasDeferred reports whether values wait that came in a commit up to a number.
-func (p *metricPartition) hasDeferred(to uint64) bool {
+// hasDeferred reports whether values of a node wait that came in a commit up to a number.
+func (p *metricPartition) hasDeferred(id model.NodeID, to uint64) bool {
 	p.Lock()
 	defer p.Unlock()
-	for _, list := range p.deferred.nodes {
-		if list[0].commit <= to {
-			return true
-		}
-	}
-	return false
+	n, ok := p.Find(id)
+	return ok && p.deferred.waits(n) && p.deferred.nodes[n][0].commit <= to
 }
 
 // encodeDeferred appends the deferred values of a partition to a snapshot, by node.

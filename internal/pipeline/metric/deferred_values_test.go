@@ -322,6 +322,12 @@ func TestSlowScriptsLetOtherNodesPass(t *testing.T) {
 	if n := v.Counts().Values; n != scriptSteps+1 || value(8, "load") != 1 {
 		t.Fatalf("%d values are applied with the first commit", n)
 	}
+	soon, end := context.WithTimeout(ctx, 5*deferredPoll)
+	defer end()
+	testenv.NoError(t, v.WaitDeferred(soon, map[model.NodeID]model.Partition{8: 3}))
+	if v.WaitDeferred(soon, map[model.NodeID]model.Partition{7: 3}) == nil {
+		t.Error("a node with deferred values is not waited for")
+	}
 	turns, most := 0, map[model.NodeID]uint32{}
 	go func() {
 		_ = v.ResumeDeferred(ctx, func(_ context.Context, entries []journal.Entry) error {
@@ -346,7 +352,7 @@ func TestSlowScriptsLetOtherNodesPass(t *testing.T) {
 			return nil
 		}, slog.New(slog.DiscardHandler))
 	}()
-	testenv.NoError(t, v.WaitDeferred(ctx, []model.Partition{3}))
+	testenv.NoError(t, v.WaitDeferred(ctx, map[model.NodeID]model.Partition{7: 3, 9: 3}))
 	if n := v.Counts().Values; n != 501+numbers[8]-1 || turns < 40 || value(7, "slow") != 1 || value(9, "rest") != 1 {
 		t.Errorf("%d values, %d turns", n, turns)
 	}
