@@ -47,7 +47,7 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 }
 
 // applyDefinitions schedules the directives (policy rules) of a new assignment and removes all others. A new or
-// changed directive, and one whose Waivers changed or expired, runs soon, at its splay within Config.FirstWithin.
+// changed directive, and one whose Waivers changed or expired, runs soon, at the node's offset within Config.FirstWithin.
 func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	values, now := wire.PropertyLookup(a.Properties), d.agent.serverTime()
 	var jobs, unchanged []schedule.Job

@@ -193,6 +193,26 @@ func TestOneOffsetRunsChecksInOrder(t *testing.T) {
 	})
 }
 
+// TestOneOffsetStarvesNoCheck schedules checks that together take three intervals, and expects each to
+// run at least three quarters as often as the mean.
+func TestOneOffsetStarvesNoCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startScheduler(t, Config{MaxConcurrent: 1, OneOffset: true})
+		defer w.stop()
+		var jobs []Job
+		for id := range model.CheckID(60) {
+			jobs = append(jobs, w.recordingJob(id, 10*time.Second, 500*time.Millisecond))
+		}
+		w.setJobs(jobs...)
+		time.Sleep(30 * time.Minute)
+		for id := range model.CheckID(60) {
+			if n := len(w.startTimes(id)); n < 45 { // 60 on average
+				t.Errorf("check %d ran %d times in 30 minutes", id, n)
+			}
+		}
+	})
+}
+
 // TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler, and expects each check at the same second of the
 // minute.
 func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {

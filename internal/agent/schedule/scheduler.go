@@ -400,7 +400,7 @@ func (s *Scheduler) Stats() Stats {
 }
 
 // phaseOf returns the offset of a check's runs within its interval. The offset is a hash, so that checks do not all
-// start at the same time; with Config.OneOffset only those of different nodes do not.
+// start at the same time. With Config.OneOffset it is a hash of the node alone, so that only nodes differ.
 func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	if s.cfg.OneOffset {

@@ -222,4 +222,12 @@ phases: [{steady: 1m}]
 	if n := len(p.Held(7)) + 1; len(offsets) != n || offsets[0] < 0 || offsets[n-1] >= p.Every || offsets[1]-offsets[0] != RunTime || offsets[0] == p.Offsets(8)[0] {
 		t.Errorf("signals within %s at %v", p.Every, offsets)
 	}
+	p.Every = 100 * time.Millisecond // too short for runs of RunTime
+	for node := range p.Nodes {
+		offsets := p.Offsets(node)
+		first, last := offsets[0], offsets[len(offsets)-1]
+		if !slices.IsSorted(offsets) || len(slices.Compact(offsets)) != len(offsets) || first < 0 || last >= p.Every || last-first > p.Every/4 {
+			t.Fatalf("node %d: signals within %s at %v", node, p.Every, offsets)
+		}
+	}
 }
