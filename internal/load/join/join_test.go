@@ -188,9 +188,9 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	// One of another version, one without a hello, and one that speaks no HTTP.
 	for body, want := range map[string]string{
-		`{"version":6,"build":"9.9"}`: "use the same version on both machines",
-		`presence`:                    "not that of a loader",
-		"":                            "400 Bad Request",
+		fmt.Sprintf(`{"version":%d,"build":"9.9"}`, Version+1): "use the same version on both machines",
+		`presence`: "not that of a loader",
+		"":         "400 Bad Request",
 	} {
 		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))
 		if err != nil {
@@ -229,7 +229,8 @@ func TestALossEndsTheRun(t *testing.T) {
 			f.Hear(func(time.Duration, []plan.Part) error { return model.Errorf(model.Limited, "the phase is over here") }, func(int, string) {})
 			l.Follow(time.Second, []plan.Part{{To: 9, Rate: 1}})
 		}, "loader 2 of 3 (" + load.Hostname() + "): the phase is over here", "the phase is over here"},
-		"lead leaves": {func(l *Lead, _ *Follower) { l.Close() }, "", "the loader that leads has left the run"},
+		"lead leaves":    {func(l *Lead, _ *Follower) { l.Close() }, "", "the loader that leads has left the run"},
+		"lead is killed": {func(l *Lead, _ *Follower) { _ = l.server.Close() }, "", "the loader that leads was lost: its connection was closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, followers := gathered(t, 3)

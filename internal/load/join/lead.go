@@ -266,7 +266,7 @@ func (l *Lead) lose(p *peer, err error) {
 	switch {
 	case again || over || l.ctx.Err() != nil:
 	case early:
-		l.say("%s left before the run began: %v", p.Name, err)
+		l.say("%s left before the run began: %s", p.Name, lossOf(err))
 	case errors.As(err, &reported):
 		e := model.Errorf(reported.Class, "%s: %s", p.who(l), reported.Message)
 		e.Hint = reported.Hint

@@ -96,7 +96,7 @@ func lossOf(err error) string {
 	switch {
 	case errors.As(err, &e) && e.Timeout():
 		return errSilent.Error()
-	case errors.Is(err, context.Canceled), errors.Is(err, io.EOF):
+	case errors.Is(err, context.Canceled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "its connection was closed"
 	}
 	return err.Error()
