@@ -193,8 +193,8 @@ func TestOneOffsetRunsChecksInOrder(t *testing.T) {
 	})
 }
 
-// TestOneOffsetStarvesNoCheck schedules checks that together take three intervals, and expects each to
-// run at least three quarters as often as the mean.
+// TestOneOffsetStarvesNoCheck schedules checks that together take three intervals. Each runs at least
+// three quarters as often as the mean.
 func TestOneOffsetStarvesNoCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 1, OneOffset: true})
