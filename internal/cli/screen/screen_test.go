@@ -97,6 +97,21 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// TestLongTextPadsNoOtherRow writes a table without a terminal in which one cell has 60,000 characters. It expects the
+// whole text, and short other rows.
+func TestLongTextPadsNoOtherRow(t *testing.T) {
+	text := strings.Repeat("v", 60_000)
+	for _, screen := range []*Screen{{}, {Width: 80, Format: Wide}} {
+		var out bytes.Buffer
+		screen.Out = &out
+		testenv.NoError(t, NewTable([]string{text, "7"}, SplitColumns("KEY|VALUE|STATE"), func(v string) []any { return []any{"a", v, "ok"} }).Write(screen))
+		lines := strings.Split(out.String(), "\n")
+		if lines[1] != "a    "+text+"  ok" || len(lines[0]) > 100 || len(lines[2]) > 100 || !strings.HasSuffix(lines[2], "  ok") {
+			t.Errorf("rows of %d, %d and %d characters", len(lines[0]), len(lines[1]), len(lines[2]))
+		}
+	}
+}
+
 // TestTightTableLeavesChangedOut writes a list of silences with namespaces at 80 columns, and expects lines that fit. Only
 // a wide terminal has the column CHANGED.
 func TestTightTableLeavesChangedOut(t *testing.T) {

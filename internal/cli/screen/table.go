@@ -52,6 +52,7 @@ const (
 	minLast  = 16 // columns that the last cell keeps
 	minOther = 12 // columns that every other cell keeps
 	minTight = 6  // columns that each cell keeps in a table without room
+	padding  = 80 // columns to which cells are padded in a table without a width
 )
 
 // leastImportant are the columns that a table without room leaves out, one by one.
@@ -114,10 +115,12 @@ func (t *Table) columnWidths() []int {
 	return widths
 }
 
-// Write writes the table with two blanks between columns, cut to the width of the terminal. -o wide cuts nothing.
+// Write writes the table with two blanks between columns, cut to the width of the terminal. -o wide cuts nothing, and
+// then a longer text moves the rest of its own row alone.
 func (t *Table) Write(s *Screen) error {
 	widths := t.columnWidths()
-	if s.Width > 0 && s.Format != Wide {
+	whole := s.Width == 0 || s.Format == Wide
+	if !whole {
 		fits := t.narrowColumns(widths, s.Width, minLast, minOther)
 		for _, name := range leastImportant {
 			if i := slices.Index(t.head, name); !fits && i >= 0 {
@@ -136,10 +139,10 @@ func (t *Table) Write(s *Screen) error {
 		head[i] = Cell{h, Faint}
 	}
 	if !s.NoHeaders {
-		writeRow(w, s, widths, head)
+		writeRow(w, s, widths, head, whole)
 	}
 	for _, row := range t.rows {
-		writeRow(w, s, widths, row)
+		writeRow(w, s, widths, row, whole)
 	}
 	return w.Flush()
 }
@@ -176,14 +179,20 @@ func (t *Table) narrowColumns(widths []int, columns, keepLast, keepOther int) bo
 	return true
 }
 
-// writeRow writes one row of a table, each cell padded to the width of its column.
-func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
+// writeRow writes one row of a table, each cell padded to the width of its column. With whole, no cell is cut or padded
+// beyond the limit of padding.
+func writeRow(w io.Writer, s *Screen, widths []int, row []Cell, whole bool) {
 	var b strings.Builder
 	for i, c := range row {
-		c.Text = CutToWidth(c.Text, widths[i])
+		column := widths[i]
+		if whole {
+			column = min(column, padding)
+		} else {
+			c.Text = CutToWidth(c.Text, column)
+		}
 		b.WriteString(s.Paint(c))
 		if i < len(row)-1 {
-			b.WriteString(PadToColumn(c.Text, widths[i]+2))
+			b.WriteString(PadToColumn(c.Text, max(column, TextWidth(c.Text))+2))
 		}
 	}
 	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
