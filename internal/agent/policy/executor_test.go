@@ -25,14 +25,14 @@ import (
 
 // testNode is a temporary folder that stands for a machine, with an executor of policy directives.
 type testNode struct {
-	t *testing.T
+	t testing.TB
 	Executor
 	folder string
 }
 
 // newTestNode returns a test node in an empty folder, with fake programs for dpkg, apt and systemd. The fakes keep
 // their state in files.
-func newTestNode(t *testing.T) *testNode {
+func newTestNode(t testing.TB) *testNode {
 	n := &testNode{t: t, folder: t.TempDir()}
 	bin := filepath.Join(n.folder, "bin")
 	n.write("bin/dpkg-query", "#!/bin/sh\nshift 4\ncat "+n.folder+"/dpkg/$1 2>/dev/null || { echo no packages found >&2; exit 1; }\n")
