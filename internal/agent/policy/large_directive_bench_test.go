@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// usedCPU returns the processor time of this process and of its finished child processes.
+// usedCPU returns the processor time of the test process and of all finished child processes.
 func usedCPU() time.Duration {
 	var sum int64
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
@@ -24,8 +24,8 @@ func usedCPU() time.Duration {
 	return time.Duration(sum)
 }
 
-// BenchmarkLargeDirective runs a directive of 1,100 components in enforce mode on a machine that complies: files, lines,
-// settings, permissions, users and packages. It reports the processor time of a run with that of its programs.
+// BenchmarkLargeDirective runs a directive of 1,100 components in enforce mode on a machine that complies. The components
+// are files, lines, settings, permissions, users and packages. The figure includes the processor time of started programs.
 func BenchmarkLargeDirective(b *testing.B) {
 	testenv.Program(b, "dpkg-query", "dpkg")
 	n := newTestNode(b)
