@@ -83,7 +83,7 @@ func TestSilenceDelaysNotifications(t *testing.T) {
 	for _, words := range []string{"get events --problem -o wide", "describe event web01/disk", "why web01/disk", "get problems --open -o json"} {
 		s.Try(strings.Fields(words)...).Expect(0, "a new disk", "admin")
 	}
-	s.Try("silence", "list").Expect(0, "disk on web01", "1 problem", "admin")
+	s.Try("silence", "list").Expect(0, "disk on web01", "HOLDS", "admin  1 ")
 	got := book.kinds("disk")
 	assert(t, len(got) == 0, "notified of %q during the silence", got)
 	s.Try("silence", "end", "work", "-m", "it is in").Expect(0, "it held 1 problem")

@@ -57,7 +57,7 @@ func TestWaiverExpires(t *testing.T) {
 	harness.Run(t, s.Env(), "get", "waivers").Expect(0, "old-motd", "files: motd", "facility team", "the landlord writes this file")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "node").Expect(0, "100.00 %", "1 repaired, 1 waived")
 	harness.Run(t, s.Env(), "why", "db1/files").Expect(0, "old-motd covers motd, by facility team")
-	waived := time.Now().UTC().Format(time.RFC3339)
+	waived := time.Now().UTC().Format(time.RFC3339Nano)
 	s.Kill()
 	s.Launch()
 	s.WaitReady(40 * time.Second)

@@ -159,7 +159,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 				return directory.AssignedDefinition(r.Directory, node, unit)
 			},
 			Limits:   func(string) []v1.LimitUse { return nil },
-			StepDebt: func(model.NodeID) time.Duration { return 0 },
+			StepDebt: func(model.NodeID) time.Duration { return 0 }, OldestDeferred: func(model.NodeID) time.Time { return time.Time{} },
 			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) {
 				return dispatch.PipelineDecisions{}, false
 			},

@@ -78,7 +78,7 @@ func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) er
 		if begin.IsZero() {
 			return e.WithHint("no node has reported a run yet: muster get compliance")
 		}
-		return e.WithHint("ask for a time from %s on", begin.UTC().Format(time.RFC3339))
+		return e.WithHint("ask for a time from %s on", begin.Add(time.Second-1).UTC().Truncate(time.Second).Format(time.RFC3339))
 	}
 	return nil
 }

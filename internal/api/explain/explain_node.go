@@ -38,6 +38,9 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	if debt := s.StepDebt(id); debt > 0 {
 		out.Links = append(out.Links, v1.Link{Name: "limit", Text: fmt.Sprintf("batches with values wait for other nodes: steps and triggers of this node took %v more than its share while others waited. Find the item: muster debug values", debt.Round(time.Millisecond))})
 	}
+	if oldest := s.OldestDeferred(id); !oldest.IsZero() {
+		out.Links = append(out.Links, v1.Link{Name: "limit", Text: fmt.Sprintf("values wait for slow scripts of this node, the oldest for %v. Find the item: muster debug values", s.Now().Sub(oldest).Round(time.Second))})
+	}
 	for _, f := range s.Directory.NodeFaults(id) {
 		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
 	}

@@ -72,6 +72,8 @@ type Live struct {
 	Agent func(model.NodeID) (v1.AgentSession, bool)
 	// StepDebt returns the time that the values of a node have used beyond its share while others waited. Zero: none.
 	StepDebt func(model.NodeID) time.Duration
+	// OldestDeferred returns the receive time of a node's first value that waits for slow scripts. Zero: none waits.
+	OldestDeferred func(model.NodeID) time.Time
 	// Limits returns the limits of a namespace with their use, without the use of statesPerNode.
 	Limits func(namespace string) []v1.LimitUse
 	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.

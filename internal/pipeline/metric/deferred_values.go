@@ -382,6 +382,23 @@ func (v *View) WaitDeferred(ctx context.Context, nodes map[model.NodeID]model.Pa
 	return nil
 }
 
+// OldestDeferred returns the receive time of a node's first value that waits for slow scripts. It returns zero if no value waits.
+func (v *View) OldestDeferred(node model.NodeID) time.Time {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return time.Time{}
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok || !p.deferred.waits(n) {
+		return time.Time{}
+	}
+	first := &p.deferred.nodes[n][0]
+	return time.Unix(0, cmp.Or(first.received, first.sample.At)).UTC()
+}
+
 // hasDeferred reports whether values of a node wait that came in a commit up to a number.
 func (p *metricPartition) hasDeferred(id model.NodeID, to uint64) bool {
 	p.Lock()
