@@ -19,8 +19,16 @@ import (
 	"github.com/muster-fleet/muster/internal/parquet"
 )
 
-// getCompliance lists policy directives on nodes with the outcome of their last runs, least compliant first
+// getCompliance lists policy directives on nodes with the outcome of their last runs, least compliant first. With
+// --by, it lists sums, such as one per component of a directive.
 func getCompliance(c *commandCall, names []string, g *getFlags) error {
+	if g.by != "" {
+		if len(names) > 0 || g.node+g.policy+g.status != "" || g.hasFilter() {
+			return model.Errorf(model.Invalid, "--by counts all nodes of the namespace: it can be combined with --directive, --directive-labels, --at and --limit only").
+				WithHint("muster get compliance --by component --directive NAME")
+		}
+		return complianceSums{v1.ComplianceQuery{By: g.by, Directive: g.directive, DirectiveLabels: g.directiveLabels}, g.at, g.limit}.print(c)
+	}
 	namespace, err := c.cutNamespacePrefix(&g.node)
 	if err != nil {
 		return err
@@ -155,68 +163,123 @@ func describeCompliance(c *commandCall, name string) error {
 }
 
 // complianceUnits are the units of a row in muster report compliance.
-var complianceUnits = []string{"policy", "directive", "node", "group", "day"}
+var complianceUnits = []string{"policy", "directive", "component", "node", "group", "day"}
+
+// validateComplianceUnit returns an error if a report of compliance has no rows of the given unit.
+func validateComplianceUnit(by string, units []string) error {
+	if slices.Contains(units, by) {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "--by: unknown value %q", by).WithHint("one of: %s", strings.Join(units, ", "))
+}
+
+// complianceSums prints the compliance summed up by a unit, such as one row per component of a directive.
+type complianceSums struct {
+	v1.ComplianceQuery
+	at    string
+	limit int // of a table; 0: none
+}
+
+// print requests the sums, and prints a table or the format of the flag -o.
+func (q complianceSums) print(c *commandCall) error {
+	if err := validateComplianceUnit(q.By, complianceUnits[:len(complianceUnits)-1]); err != nil {
+		return err
+	}
+	if q.Directive != "" && q.By != "component" {
+		return model.Errorf(model.Invalid, "--directive needs --by component").WithHint("muster report compliance --by component --directive %s", q.Directive)
+	}
+	var err error
+	if q.At, err = parsePastTime(c.commandLine, "at", q.at); err != nil {
+		return err
+	}
+	q.Namespace = c.listNamespace()
+	report, err := c.api.Reports.Compliance(c.ctx, q.ComplianceQuery)
+	if err != nil {
+		return err
+	}
+	ofComponents := q.By == "component"
+	if c.Format == "csv" || c.Format == "parquet" {
+		return q.printTable(c, report.Items)
+	}
+	var notes []string
+	if t := report.Total; t.Components > 0 {
+		notes = append(notes, "all: "+percentText(t.Percent)+" of "+model.CountNoun(t.Components, "component")+" on "+model.CountNoun(t.Nodes, "node")+
+			", "+percentText(t.NodePercent)+" with equal weight of nodes")
+	}
+	items := report.Items
+	if !c.Format.IsForPrograms() && q.limit > 0 && len(items) > q.limit {
+		notes = append(notes, cutRowsText(len(items)-q.limit))
+		items = items[:q.limit]
+	}
+	if report.More > 0 {
+		notes = append(notes, model.CountNoun(report.More, "more component")+" with higher compliance: --directive NAME shows only those of a Directive")
+	}
+	first := textIf(ofComponents, "DIRECTIVE|") + strings.ToUpper(q.By)
+	return listOutput[v1.ComplianceSum]{
+		value: report, items: items, notes: notes,
+		empty: cmp.Or(textIf(q.DirectiveLabels != "", "no node has a directive with these labels"), "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"),
+		columns: screen.SplitColumns("NAMESPACE|"+first+"|NODES|COMPONENTS|COMPLIANCE|BY NODE|COUNTS").
+			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(!ofComponents, "COMPONENTS", "BY NODE"),
+		row: func(i v1.ComplianceSum) []any {
+			row := []any{i.Namespace, i.Name}
+			if ofComponents {
+				row = append(row, i.Component)
+			}
+			return append(row, i.Nodes, i.Components, percentText(i.Percent), percentText(i.NodePercent), countsText(i.Counts))
+		},
+	}.print(c)
+}
+
+// printTable prints the sums as CSV or Parquet.
+func (q complianceSums) printTable(c *commandCall, items []v1.ComplianceSum) error {
+	columns := []parquet.Column{{Name: "namespace"}, {Name: q.By}, {Name: "nodes", Kind: parquet.Integer}, {Name: "components", Kind: parquet.Integer}, {Name: "percent", Kind: parquet.Number},
+		{Name: "node percent", Kind: parquet.Number}, {Name: "compliant", Kind: parquet.Integer}, {Name: "not compliant", Kind: parquet.Integer}, {Name: "waived", Kind: parquet.Integer}}
+	if q.By == "component" {
+		columns = slices.Insert(columns, 1, parquet.Column{Name: "directive"})
+	}
+	var rows [][]string
+	for _, i := range items {
+		kept, missed := sumCounts(i.Counts)
+		row := []string{i.Namespace, i.Name, strconv.Itoa(i.Nodes), strconv.Itoa(i.Components), i.Percent, i.NodePercent, strconv.Itoa(kept), strconv.Itoa(missed), strconv.Itoa(i.Counts["waived"])}
+		if q.By == "component" {
+			row = slices.Insert(row, 2, i.Component)
+		}
+		rows = append(rows, row)
+	}
+	return writeTable(c, columns, rows)
+}
 
 // complianceCommand makes the command muster report compliance.
 func complianceCommand(s *commandLine) *cobra.Command {
-	var by, at, directiveLabels string
+	var sums complianceSums
 	var period timeRange
 	c := s.buildCommand(command{
-		use: "compliance", short: "Report compliance by policy, directive, node or group, least compliant first, or by day",
+		use: "compliance", short: "Report compliance by policy, directive, component, node or group, least compliant first, or by day",
 		args: cobra.NoArgs, formats: []string{"csv", "parquet"},
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&by, "by", "policy", "unit of a row: "+strings.Join(complianceUnits, ", "))
-			flags.StringVar(&directiveLabels, "directive-labels", "", "only directives with these labels: cis=5.1.20,tier!=lab,!old")
-			flags.StringVar(&at, "at", "", "the last runs up to this time: "+pastTimes+"; default now")
+			flags.StringVar(&sums.By, "by", "policy", "unit of a row: "+strings.Join(complianceUnits, ", "))
+			flags.StringVar(&sums.Directive, "directive", "", "--by component: only components of this Directive")
+			flags.StringVar(&sums.DirectiveLabels, "directive-labels", "", "only directives with these labels: cis=5.1.20,tier!=lab,!old")
+			flags.StringVar(&sums.at, "at", "", "the last runs up to this time: "+pastTimes+"; default now")
 			period.registerFlags(flags, "", "--by day: ")
 		},
 		check: func(*commandCall) error {
-			if !slices.Contains(complianceUnits, by) {
-				return model.Errorf(model.Invalid, "--by: unknown value %q", by).WithHint("one of: %s", strings.Join(complianceUnits, ", "))
+			if err := validateComplianceUnit(sums.By, complianceUnits); err != nil {
+				return err
 			}
-			if by != "day" && period != (timeRange{}) {
+			if sums.By != "day" && period != (timeRange{}) {
 				return model.Errorf(model.Invalid, "--since and --until need --by day").WithHint("muster report compliance --by day --since 30d; one time: --at 2d")
 			}
-			if by == "day" && at != "" {
-				return model.Errorf(model.Invalid, "--at cannot be combined with --by day").WithHint("muster report compliance --by day --since 30d")
+			if sums.By == "day" && sums.at+sums.Directive != "" {
+				return model.Errorf(model.Invalid, "--%s cannot be combined with --by day", cmp.Or(textIf(sums.at != "", "at"), "directive")).WithHint("muster report compliance --by day --since 30d")
 			}
 			return nil
 		},
 		run: func(c *commandCall) error {
-			if by == "day" {
-				return reportComplianceDays(c, directiveLabels, &period)
+			if sums.By == "day" {
+				return reportComplianceDays(c, sums.DirectiveLabels, &period)
 			}
-			past, err := parsePastTime(c.commandLine, "at", at)
-			if err != nil {
-				return err
-			}
-			report, err := c.api.Reports.Compliance(c.ctx, c.listNamespace(), by, directiveLabels, past)
-			if err != nil {
-				return err
-			}
-			if c.Format == "csv" || c.Format == "parquet" {
-				columns := []parquet.Column{{Name: "namespace"}, {Name: by}, {Name: "nodes", Kind: parquet.Integer}, {Name: "components", Kind: parquet.Integer}, {Name: "percent", Kind: parquet.Number},
-					{Name: "node percent", Kind: parquet.Number}, {Name: "compliant", Kind: parquet.Integer}, {Name: "not compliant", Kind: parquet.Integer}, {Name: "waived", Kind: parquet.Integer}}
-				var rows [][]string
-				for _, i := range report.Items {
-					kept, missed := sumCounts(i.Counts)
-					rows = append(rows, []string{i.Namespace, i.Name, strconv.Itoa(i.Nodes), strconv.Itoa(i.Components), i.Percent, i.NodePercent, strconv.Itoa(kept), strconv.Itoa(missed), strconv.Itoa(i.Counts["waived"])})
-				}
-				return writeTable(c, columns, rows)
-			}
-			var notes []string
-			if t := report.Total; t.Components > 0 {
-				notes = append(notes, "all: "+percentText(t.Percent)+" of "+model.CountNoun(t.Components, "component")+" on "+model.CountNoun(t.Nodes, "node")+
-					", "+percentText(t.NodePercent)+" with equal weight of nodes")
-			}
-			return listOutput[v1.ComplianceSum]{
-				value: report, items: report.Items, notes: notes,
-				empty:   cmp.Or(textIf(directiveLabels != "", "no node has a directive with these labels"), "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"),
-				columns: screen.SplitColumns("NAMESPACE|"+strings.ToUpper(by)+"|NODES|COMPONENTS|COMPLIANCE|BY NODE|COUNTS").HideUnless(c.allNamespaces, "NAMESPACE"),
-				row: func(i v1.ComplianceSum) []any {
-					return []any{i.Namespace, i.Name, i.Nodes, i.Components, percentText(i.Percent), percentText(i.NodePercent), countsText(i.Counts)}
-				},
-			}.print(c)
+			return sums.print(c)
 		},
 	})
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(complianceUnits, cobra.ShellCompDirectiveNoFileComp))

@@ -22,7 +22,7 @@ type getFlags struct {
 	listFlags
 	watch                      bool
 	node, check, group, status string
-	directive, policy          string
+	directive, policy, by      string
 	directiveLabels            string
 	problem, open              bool
 	at                         string
@@ -44,6 +44,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.node, "node", "", "events, problems, history, items, texts, compliance: of this node")
 	flags.StringVar(&g.directive, "directive", "", "compliance: of this Directive")
 	flags.StringVar(&g.directiveLabels, "directive-labels", "", "compliance: of directives with these labels: cis=5.1.20,tier!=lab,!old")
+	flags.StringVar(&g.by, "by", "", "compliance: sums over all nodes, with this unit of a row: "+strings.Join(complianceUnits[:len(complianceUnits)-1], ", "))
 	flags.StringVar(&g.policy, "policy", "", "compliance: of this Policy")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated. compliance: such as non-compliant, error or \"no report\"")

@@ -34,7 +34,7 @@ func serverStateLists() []serverStateList {
 		{"queues", "queue", "", "", getQueues, nil},
 		{"agents", "agent", "", "version spooling disconnected", getAgents, nil},
 		{"items", "item", "NODE/KEY", "node", getItems, describeItem},
-		{"compliance", "", "", "node directive directive-labels policy status at", getCompliance, describeCompliance},
+		{"compliance", "", "", "node directive directive-labels policy status by at", getCompliance, describeCompliance},
 		{"texts", "text", "", "node match contains since until", getTextValues, nil},
 		{"rules", "rule", "", "", getRules, nil},
 		{"inventory", "", "", "since", getInventory, nil},

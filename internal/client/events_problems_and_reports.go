@@ -229,10 +229,9 @@ func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.A
 	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", buildQuery(q))
 }
 
-// Compliance returns the compliance of each policy, directive, node or group in a period, least compliant
-// first. It counts up to a time, where zero means now.
-func (r Reports) Compliance(ctx context.Context, namespace, by, directiveLabels string, at time.Time) (v1.ComplianceReport, error) {
-	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "directiveLabels", directiveLabels, "at", at))
+// Compliance returns the compliance of each policy, directive, component, node or group, least compliant first.
+func (r Reports) Compliance(ctx context.Context, q v1.ComplianceQuery) (v1.ComplianceReport, error) {
+	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery(q))
 }
 
 // ComplianceDays returns the compliance of each day of a period

@@ -1,4 +1,4 @@
-// Package compliance answers about directives: their last runs on the nodes, and sums by policy, directive, node and group.
+// Package compliance answers about directives: their last runs on the nodes, and sums by policy, directive, component, node and group.
 // A run counts by the decision table of package policy. Sums keeps the sums of the present; mutexes guard it. The package has no
 // goroutines; start reading at Register, and for the sums at Sums.refresh.
 package compliance
@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/list"
@@ -19,6 +18,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/policy"
@@ -72,7 +72,7 @@ func Register(r *op.Routes, sums *FleetCompliance) {
 		return &complianceRequest{Request: q, sums: sums, statusEvaluator: statusEvaluator{Options: sums.Options}}
 	})
 	op.Handle(at, op.Get("listCompliance", "/api/v1/compliance", "compliance", "List directives on nodes with the outcome of their last runs, by node and directive", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).listCompliance)
-	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
+	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, component, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
 	op.Handle(at, op.Get("reportComplianceDays", "/api/v1/reports/compliance/days", "reports", "Report compliance by day (UTC), with drift, remediation and changes of declarations", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportDays)
 	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).answerEvidence)
 }
@@ -350,7 +350,8 @@ func countsByName(c *policy.Counts) map[string]int {
 // reportInput has the query parameters of a compliance report.
 type reportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
-	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
+	By        string `query:"by" enum:"policy,directive,component,node,group" default:"policy" doc:"Unit of a row."`
+	Directive string `query:"directive" maxLength:"510" doc:"Only components of this Directive, NAME or NAMESPACE/NAME; needs by=component."`
 	AtTime
 	DirectiveSelection
 }
@@ -373,7 +374,8 @@ func (s *complianceRequest) selectDirectives(in DirectiveSelection) (func(model.
 	}, nil
 }
 
-// reportCompliance answers with the compliance of a namespace, summed up by policy, directive, node or group.
+// reportCompliance answers with the compliance of a namespace, summed up by policy, directive, component, node or
+// group.
 func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInput) (*op.Body[v1.ComplianceReport], error) {
 	err := s.RequireNamespace(ctx, in.Namespace)
 	if err == nil {
@@ -383,25 +385,32 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 		return nil, err
 	}
 	selected, err := s.selectDirectives(in.DirectiveSelection)
+	if err == nil && in.Directive != "" {
+		selected, err = s.selectComponentDirective(ctx, in, selected)
+	}
 	if err != nil {
 		return nil, err
 	}
-	included := func(namespace string) bool {
+	selection := rowSelection{by: in.By, selected: selected, included: func(namespace string) bool {
 		return namespace == in.Namespace || in.Namespace == "" && s.SeesNamespace(namespace)
-	}
+	}}
 	var total reportRow
 	var rows map[rowKey]*reportRow
 	if s.pastRuns == nil {
-		total, rows, err = s.sums.report(ctx, in.By, included, selected)
+		total, rows, err = s.sums.report(ctx, &selection)
 	} else {
-		total, rows, err = s.reportPast(ctx, in.By, included, selected)
+		total, rows, err = s.reportPast(ctx, &selection)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := v1.ComplianceReport{By: in.By, At: in.At, Total: total.convert("", "all")}
-	out.Items = convertRows(rows, func(name *rowKey) bool {
-		if in.By == "directive" {
+	out := v1.ComplianceReport{By: in.By, At: in.At, Total: total.convert(&rowKey{name: "all"})}
+	limit := 0
+	if in.By == "component" {
+		limit = maxComponentRows
+	}
+	out.Items, out.More = convertRows(rows, limit, func(name *rowKey) bool {
+		if name.directive != 0 {
 			name.namespace, name.name, _ = s.Directory.SourceName(model.DirectiveSource(name.directive))
 		}
 		return in.By != "policy" || s.SeesNamespace(name.namespace)
@@ -409,9 +418,28 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	return op.Answer(out), nil
 }
 
-// reportPast returns the compliance at a past time per policy, directive, node or group. It also returns the total
-// over the included nodes. selected chooses the directives that count; nil: all.
-func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool, selected func(model.UnitID) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
+// maxComponentRows bounds the rows of a report by component. A directive may have 10,000 components.
+const maxComponentRows = 10_000
+
+// selectComponentDirective limits a report by component to its requested directive. Of the directive it returns nothing
+// more than selected does; nil: all.
+func (s *complianceRequest) selectComponentDirective(ctx context.Context, in *reportInput, selected func(model.UnitID) bool) (func(model.UnitID) bool, error) {
+	if in.By != "component" {
+		return nil, model.Errorf(model.Invalid, "directive limits a report by component, not by %s", in.By).WithHint("by=component")
+	}
+	namespace, name := model.SplitRef(cmp.Or(in.Namespace, model.DefaultNamespaceName), in.Directive)
+	key := intent.Key{Kind: "Directive", Namespace: namespace, Name: name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.ExplainNotFound(ctx, err, key)
+	}
+	return func(id model.UnitID) bool {
+		return id == model.UnitID(r.Status.ID) && (selected == nil || selected(id))
+	}, nil
+}
+
+// reportPast returns the rows of a compliance report at a past time, and their total.
+func (s *complianceRequest) reportPast(ctx context.Context, of *rowSelection) (total reportRow, rows map[rowKey]*reportRow, err error) {
 	policies, names, err := s.sums.refreshedPolicies(ctx)
 	if err != nil {
 		return total, nil, err
@@ -421,22 +449,20 @@ func (s *complianceRequest) reportPast(ctx context.Context, by string, included 
 		n := &nodeCounts{id: id, namespace: node.Namespace, groups: node.Groups}
 		var pairs []directiveCounts
 		for _, d := range s.pastRuns[id] {
-			if selected != nil && !selected(d.definition.Unit) {
-				continue
-			}
-			counts, _ := d.counts()
-			pairs = append(pairs, directiveCounts{directive: d.definition.Unit, counts: unique.Make(counts)})
+			pairs = append(pairs, directiveCounts{directive: d.definition.Unit, result: t.result(n.namespace, &d)})
 		}
 		t.nodes[id] = n
 		t.replaceCounts(n, pairs)
 	}
-	total, rows = t.report(by, included, names)
+	total, rows = t.report(of, names)
 	return total, rows, nil
 }
 
-// convertRows converts the rows of a report to the API type ComplianceSum, least compliant first. visible completes the
-// name of a row, and reports whether the caller may see the row.
-func convertRows(rows map[rowKey]*reportRow, visible func(*rowKey) bool) []v1.ComplianceSum {
+// convertRows converts the rows of a report to the API type ComplianceSum, least compliant first. A row in which no
+// component counts, such as a pending one, is at the end. visible completes the
+// name of a row, and reports whether the caller may see the row. more is the number of rows beyond the limit; zero is
+// no limit.
+func convertRows(rows map[rowKey]*reportRow, limit int, visible func(*rowKey) bool) (shown []v1.ComplianceSum, more int) {
 	type item struct {
 		rowKey
 		row   *reportRow
@@ -445,23 +471,29 @@ func convertRows(rows map[rowKey]*reportRow, visible func(*rowKey) bool) []v1.Co
 	items := make([]item, 0, len(rows))
 	for name, r := range rows {
 		if visible(&name) {
-			of, _ := compliantShare(&r.total)
+			of, counted := compliantShare(&r.total)
+			if !counted {
+				of = wholeShare + 1
+			}
 			items = append(items, item{name, r, of})
 		}
 	}
 	slices.SortFunc(items, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.share, b.share), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.share, b.share), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name), strings.Compare(a.component, b.component))
 	})
-	shown := make([]v1.ComplianceSum, len(items))
-	for i, x := range items {
-		shown[i] = x.row.convert(x.namespace, x.name)
+	if limit > 0 && len(items) > limit {
+		items, more = items[:limit], len(items)-limit
 	}
-	return shown
+	shown = make([]v1.ComplianceSum, len(items))
+	for i, x := range items {
+		shown[i] = x.row.convert(&x.rowKey)
+	}
+	return shown, more
 }
 
 // convert converts the counts of a report's row to the API type ComplianceSum.
-func (r *reportRow) convert(namespace, name string) v1.ComplianceSum {
-	out := v1.ComplianceSum{Namespace: namespace, Name: name, Nodes: r.nodes, Components: r.total.Total(), Percent: r.total.Compliance(2), Counts: countsByName(&r.total)}
+func (r *reportRow) convert(name *rowKey) v1.ComplianceSum {
+	out := v1.ComplianceSum{Namespace: name.namespace, Name: name.name, Component: name.component, Nodes: r.nodes, Components: r.total.Total(), Percent: r.total.Compliance(2), Counts: countsByName(&r.total)}
 	if r.shared > 0 {
 		out.NodePercent = fmt.Sprintf("%.2f", 100*float64(r.shares)/float64(r.shared)/wholeShare)
 	}

@@ -2,7 +2,6 @@ package compliance
 
 import (
 	"slices"
-	"unique"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -16,16 +15,37 @@ import (
 // other components.
 type complianceTotals struct {
 	nodes      map[model.NodeID]*nodeCounts
-	directives map[directiveKey]*reportRow
+	directives map[directiveKey]*directiveTotals
 	policies   []*policyTotals
 	policiesOf map[model.UnitID][]*policyTotals // by directive
 	affected   []*policyTotals                  // of one change
+	packed     policy.Codes                     // scratch of result
 }
 
 // directiveKey identifies the totals of one policy directive over the nodes of one namespace.
 type directiveKey struct {
 	namespace string
 	directive model.UnitID
+}
+
+// directiveTotals counts the components of one policy directive by status, and has all results of the directive.
+type directiveTotals struct {
+	reportRow
+	results map[resultKey]*directiveResult // with nodes
+}
+
+// resultKey identifies a result of one policy directive.
+type resultKey struct {
+	definition *model.DirectiveDefinition
+	statuses   string // of the components as in policy.Codes, unexpected ones at the end
+	components int    // with unexpected ones
+}
+
+// directiveResult counts the nodes with equal component statuses of one policy directive.
+type directiveResult struct {
+	resultKey
+	counts policy.Counts
+	nodes  int
 }
 
 // nodeCounts has, for each policy directive on one node, the number of components (checked parts) by status.
@@ -37,16 +57,12 @@ type nodeCounts struct {
 	total     policy.Counts
 }
 
-// directiveCounts has, for one policy directive on one node, the number of components (checked parts) by
-// status.
+// directiveCounts has the component statuses of one policy directive on one node.
 type directiveCounts struct {
 	directive model.UnitID
-	until     uint32 // time alone changes no count until then, Unix s
-	counts    unique.Handle[policy.Counts]
+	until     uint32           // time alone changes no status until then, Unix s
+	result    *directiveResult // nil: the node does not have the directive
 }
-
-// noCounts has the counts of a directive that a node does not have.
-var noCounts unique.Handle[policy.Counts]
 
 // policyTotals has, for one policy and each namespace, the number of components (checked parts of directives)
 // by status.
@@ -120,7 +136,7 @@ func compliantShare(c *policy.Counts) (of int64, ok bool) {
 
 // newComplianceTotals returns the totals of the given policies, in which no node is counted yet.
 func newComplianceTotals(policies []*resolvedPolicy) *complianceTotals {
-	t := &complianceTotals{nodes: map[model.NodeID]*nodeCounts{}, directives: map[directiveKey]*reportRow{}}
+	t := &complianceTotals{nodes: map[model.NodeID]*nodeCounts{}, directives: map[directiveKey]*directiveTotals{}}
 	t.setPolicies(policies)
 	return t
 }
@@ -156,8 +172,7 @@ func (p *policyTotals) add(n *nodeCounts, sign int) {
 	found := false
 	for _, d := range p.directives {
 		if at, has := n.find(d); has {
-			counts := n.pairs[at].counts.Value()
-			sum.Add(&counts)
+			sum.Add(&n.pairs[at].result.counts)
 			found = true
 		}
 	}
@@ -166,17 +181,61 @@ func (p *policyTotals) add(n *nodeCounts, sign int) {
 	}
 }
 
-// addToRow adds a node's numbers of components by status to the report row with the given key. With sign -1, it
+// addToRow adds a node's numbers of components by status to the report row of a namespace. With sign -1, it
 // subtracts the counts. It deletes a row without nodes.
-func addToRow[K comparable](rows map[K]*reportRow, key K, counts *policy.Counts, sign int) {
-	r := rows[key]
+func addToRow(rows map[string]*reportRow, namespace string, counts *policy.Counts, sign int) {
+	r := rows[namespace]
 	if r == nil {
 		r = &reportRow{}
-		rows[key] = r
+		rows[namespace] = r
 	}
 	if r.add(counts, sign); r.nodes == 0 {
-		delete(rows, key)
+		delete(rows, namespace)
 	}
+}
+
+// directive returns the totals of a policy directive, and adds empty totals for a new directive.
+func (t *complianceTotals) directive(key directiveKey) *directiveTotals {
+	d := t.directives[key]
+	if d == nil {
+		d = &directiveTotals{results: map[resultKey]*directiveResult{}}
+		t.directives[key] = d
+	}
+	return d
+}
+
+// addResult adds the result of a policy directive on one node to the totals of the directive. With sign -1, it
+// subtracts the result. It deletes results and totals without nodes.
+func (t *complianceTotals) addResult(key directiveKey, result *directiveResult, sign int) {
+	d := t.directive(key)
+	switch result.nodes += sign; {
+	case result.nodes == 0:
+		delete(d.results, result.resultKey)
+	case result.nodes == sign:
+		d.results[result.resultKey] = result
+	}
+	if d.add(&result.counts, sign); d.nodes == 0 {
+		delete(t.directives, key)
+	}
+}
+
+// result returns the component statuses of a policy directive on a node of a namespace, for replaceCounts. Nodes with
+// equal statuses get the same result.
+func (t *complianceTotals) result(namespace string, d *nodeDirective) *directiveResult {
+	n := len(d.codes)
+	t.packed = slices.Grow(t.packed[:0], (n+1)/2)[:(n+1)/2]
+	clear(t.packed)
+	for i, status := range d.codes {
+		t.packed.Set(i, status)
+	}
+	results := t.directive(directiveKey{namespace, d.definition.Unit}).results
+	is := results[resultKey{d.definition, string(t.packed), n}]
+	if is == nil {
+		counts, _ := d.counts()
+		is = &directiveResult{resultKey: resultKey{d.definition, string(t.packed), n}, counts: counts}
+		results[is.resultKey] = is
+	}
+	return is
 }
 
 // find returns the index of a policy directive in the node's sorted list of directives. For a directive that
@@ -199,9 +258,9 @@ func (t *complianceTotals) replaceCounts(n *nodeCounts, list []directiveCounts) 
 	list = slices.DeleteFunc(list, func(p directiveCounts) bool {
 		at, found := n.find(p.directive)
 		if !found {
-			return p.counts == noCounts
+			return p.result == nil
 		}
-		if n.pairs[at].counts != p.counts {
+		if n.pairs[at].result != p.result {
 			return false
 		}
 		n.pairs[at].until = p.until
@@ -221,7 +280,7 @@ func (t *complianceTotals) replaceCounts(n *nodeCounts, list []directiveCounts) 
 	t.addCounts(n, list, -1)
 	for _, p := range list {
 		switch at, found := n.find(p.directive); {
-		case p.counts == noCounts:
+		case p.result == nil:
 			n.pairs = slices.Delete(n.pairs, at, at+1)
 		case found:
 			n.pairs[at] = p
@@ -237,9 +296,9 @@ func (t *complianceTotals) replaceCounts(n *nodeCounts, list []directiveCounts) 
 func (t *complianceTotals) addCounts(n *nodeCounts, list []directiveCounts, sign int) {
 	for _, p := range list {
 		if at, found := n.find(p.directive); found {
-			counts := n.pairs[at].counts.Value()
-			addToRow(t.directives, directiveKey{n.namespace, p.directive}, &counts, sign)
-			for i, k := range counts {
+			result := n.pairs[at].result
+			t.addResult(directiveKey{n.namespace, p.directive}, result, sign)
+			for i, k := range result.counts {
 				n.total[i] += sign * k
 			}
 		}
@@ -253,37 +312,60 @@ func (t *complianceTotals) addCounts(n *nodeCounts, list []directiveCounts, sign
 func (t *complianceTotals) remove(n *nodeCounts) {
 	list := slices.Clone(n.pairs)
 	for i := range list {
-		list[i].counts = noCounts
+		list[i].result = nil
 	}
 	t.replaceCounts(n, list)
 	delete(t.nodes, n.id)
 }
 
-// ofDirectives returns the totals of the selected policy directives alone, over the same nodes and policies. The totals
-// are a copy, which later changes do not reach.
+// ofDirectives returns the totals of the selected policy directives alone, over the same nodes and policies. They are
+// valid until t changes, because results are shared.
 func (t *complianceTotals) ofDirectives(selected func(model.UnitID) bool) *complianceTotals {
+	out := &complianceTotals{nodes: map[model.NodeID]*nodeCounts{}, directives: map[directiveKey]*directiveTotals{}}
+	for id, n := range t.nodes {
+		of := &nodeCounts{id: id, namespace: n.namespace, groups: n.groups}
+		for _, p := range n.pairs {
+			if selected(p.directive) {
+				of.pairs = append(of.pairs, p)
+				of.total.Add(&p.result.counts)
+			}
+		}
+		out.nodes[id] = of
+	}
+	for key, d := range t.directives {
+		if selected(key.directive) {
+			out.directives[key] = d
+		}
+	}
 	policies := make([]*resolvedPolicy, len(t.policies))
 	for i, p := range t.policies {
 		policies[i] = p.resolvedPolicy
 	}
-	out := newComplianceTotals(policies)
-	for id, n := range t.nodes {
-		pairs := slices.DeleteFunc(slices.Clone(n.pairs), func(p directiveCounts) bool { return !selected(p.directive) })
-		out.nodes[id] = &nodeCounts{id: id, namespace: n.namespace, groups: n.groups}
-		out.replaceCounts(out.nodes[id], pairs)
-	}
+	out.setPolicies(policies)
 	return out
 }
 
-// rowKey identifies the policy, directive, group or node of a row in a compliance report.
+// rowKey identifies the policy, directive, component, group or node of a row in a compliance report.
 type rowKey struct {
 	namespace, name string
 	directive       model.UnitID
+	component       string
 }
 
-// report returns the compliance per policy, directive, node or group of the included namespaces. It also returns the
-// total of all their nodes.
-func (t *complianceTotals) report(by string, included func(namespace string) bool, names directory.FleetSnapshot) (total reportRow, rows map[rowKey]*reportRow) {
+// rowSelection selects the rows of a compliance report.
+type rowSelection struct {
+	by       string                      // unit of a row
+	included func(namespace string) bool // of nodes
+	selected func(model.UnitID) bool     // of directives; nil: all
+}
+
+// report returns the compliance per policy, directive, component, node or group of the included namespaces. It also
+// returns the total of all their nodes. Only the selected directives count.
+func (t *complianceTotals) report(of *rowSelection, names directory.FleetSnapshot) (total reportRow, rows map[rowKey]*reportRow) {
+	by, included := of.by, of.included
+	if of.selected != nil {
+		t = t.ofDirectives(of.selected)
+	}
 	rows = map[rowKey]*reportRow{}
 	at := func(name rowKey) *reportRow {
 		r := rows[name]
@@ -325,7 +407,13 @@ func (t *complianceTotals) report(by string, included func(namespace string) boo
 	case "directive":
 		for key, r := range t.directives {
 			if included(key.namespace) {
-				at(rowKey{directive: key.directive}).merge(r)
+				at(rowKey{directive: key.directive}).merge(&r.reportRow)
+			}
+		}
+	case "component":
+		for key, d := range t.directives {
+			if included(key.namespace) {
+				d.addComponents(key.directive, at)
 			}
 		}
 	case "policy":

@@ -53,7 +53,7 @@ func TestComponentsShowTheirModes(t *testing.T) {
 		codes := policy.NewCodes(2)
 		codes.Set(0, c.own)
 		codes.Set(1, policy.Compliant)
-		s.Runs[node] = []reducer.Run{{Unit: unit, Definition: s.Directory.SourceUnit(model.DirectiveSource(unit)).Definition.ID, Executed: s.Now().UnixNano(), Components: 2, Codes: codes}}
+		s.Runs[node] = []reducer.Run{{Unit: unit, Executed: s.Now().UnixNano(), Outcome: &reducer.Outcome{Definition: s.Directory.SourceUnit(model.DirectiveSource(unit)).Definition.ID, Components: 2, Codes: codes}}}
 		_, text := get("details=true")
 		var list v1.ComplianceList
 		testenv.NoError(t, json.Unmarshal([]byte(text), &list))

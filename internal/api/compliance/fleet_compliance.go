@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unique"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -89,19 +88,14 @@ func (s *FleetCompliance) declarationTimes(ctx context.Context) (map[model.UnitI
 	return declared.begins, err
 }
 
-// report returns the compliance per policy, directive, node or group of the included namespaces. It also returns the
-// total of all their nodes. selected chooses the directives that count; nil: all.
-func (s *FleetCompliance) report(ctx context.Context, by string, included func(namespace string) bool, selected func(model.UnitID) bool) (total reportRow, rows map[rowKey]*reportRow, err error) {
+// report returns the rows of a compliance report, such as one per policy, and their total.
+func (s *FleetCompliance) report(ctx context.Context, of *rowSelection) (total reportRow, rows map[rowKey]*reportRow, err error) {
 	if err := s.refresh(ctx); err != nil {
 		return total, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tally := s.tally
-	if selected != nil {
-		tally = tally.ofDirectives(selected)
-	}
-	total, rows = tally.report(by, included, s.placements)
+	total, rows = s.tally.report(of, s.placements)
 	return total, rows, nil
 }
 
@@ -225,13 +219,12 @@ func (s *FleetCompliance) evaluateNode(n *assignedNode, directives []model.UnitI
 		}
 		s.codes = s.codes[:0]
 		d := s.evaluateDirective(n.id, unit, run)
-		counts, _ := d.counts()
 		until := uint32(math.MaxUint32)
 		if !d.until.IsZero() {
 			until = uint32(min(d.until.Unix(), math.MaxUint32))
 		}
 		n.next = min(n.next, until)
-		pairs = append(pairs, directiveCounts{id, until, unique.Make(counts)})
+		pairs = append(pairs, directiveCounts{id, until, s.tally.result(n.namespace, &d)})
 	}
 	n.all, n.moved = false, false
 	s.tally.replaceCounts(&n.nodeCounts, pairs)

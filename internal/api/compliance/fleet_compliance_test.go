@@ -64,7 +64,8 @@ const randomTechniques = `
 ---
 {kind: Technique, metadata: {name: often, namespace: shared}, spec: {multiInstance: true, parameters: [{name: word}], methods: [
   {component: c, filePresent: {path: '/{{ .params.word }}'}},
-  {component: worst, reporting: worst-case-weighted-sum, block: [{component: d, filePresent: {path: /d}}, {component: e, filePresent: {path: /e}}, {component: f, filePresent: {path: /f}}]}]}}
+  {component: worst, reporting: worst-case-weighted-sum, block: [{component: d, filePresent: {path: /d}}, {component: e, filePresent: {path: /e}}, {component: f, filePresent: {path: /f}}]},
+  {component: off, reporting: disabled, block: [{component: never, filePresent: {path: /g}}]}]}}
 `
 
 // randomFleet is a test server whose declarations, nodes and runs of policy directives change at random.
@@ -242,11 +243,11 @@ type countedRow struct {
 	nodes map[string]*policy.Counts
 }
 
-// countAll counts the compliance by policy, directive, node or group from the list of directives. With an empty
-// namespace, all nodes count. With the selector even=true only directives with an even number do.
+// countAll counts the compliance by policy, directive, component, node or group from the list of directives. With an
+// empty namespace, all nodes count. With the selector even=true only directives with an even number do.
 func (f *randomFleet) countAll(by, namespace, selector string) map[string]*countedRow {
 	var list, selected v1.ComplianceList
-	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}}, &list)
+	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}, "details": {strconv.FormatBool(by == "component")}}, &list)
 	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}, "directiveLabels": {selector}}, &selected)
 	if selector != "" {
 		list.Items = slices.DeleteFunc(list.Items, func(c v1.Compliance) bool {
@@ -257,6 +258,18 @@ func (f *randomFleet) countAll(by, namespace, selector string) map[string]*count
 		f.T.Errorf("%q selects %d rows, want %d", selector, len(selected.Items), len(list.Items))
 	}
 	rows := map[string]*countedRow{}
+	add := func(name, node string, counts *policy.Counts) {
+		r := rows[name]
+		if r == nil {
+			r = &countedRow{nodes: map[string]*policy.Counts{}}
+			rows[name] = r
+		}
+		r.total.Add(counts)
+		if r.nodes[node] == nil {
+			r.nodes[node] = &policy.Counts{}
+		}
+		r.nodes[node].Add(counts)
+	}
 	for _, c := range list.Items {
 		if c.Status == "overridden" {
 			continue
@@ -266,12 +279,20 @@ func (f *randomFleet) countAll(by, namespace, selector string) map[string]*count
 			counts[s] = c.Counts[policy.Status(s).String()]
 		}
 		node, _ := f.Directory.NodeByName(c.Namespace, c.Node)
-		names := []string{"all"}
+		of, names := c.Namespace+"/"+c.Node, []string{"all"}
 		switch by {
 		case "node":
 			names = append(names, c.Namespace+" "+c.Node)
 		case "directive":
 			names = append(names, strings.Replace(c.Directive, "/", " ", 1))
+		case "component":
+			for _, x := range c.Components {
+				if name := strings.Replace(c.Directive, "/", " ", 1) + " " + x.Name; x.Name != "off/never" {
+					var one policy.Counts
+					one[slices.IndexFunc(statusNames, func(status string) bool { return status == x.Status })] = 1
+					add(name, of, &one)
+				}
+			}
 		case "group":
 			for _, g := range f.Directory.NodeGroups(node) {
 				names = append(names, c.Namespace+" "+g)
@@ -282,21 +303,19 @@ func (f *randomFleet) countAll(by, namespace, selector string) map[string]*count
 			}
 		}
 		for _, name := range names {
-			r := rows[name]
-			if r == nil {
-				r = &countedRow{nodes: map[string]*policy.Counts{}}
-				rows[name] = r
-			}
-			r.total.Add(&counts)
-			of := c.Namespace + "/" + c.Node
-			if r.nodes[of] == nil {
-				r.nodes[of] = &policy.Counts{}
-			}
-			r.nodes[of].Add(&counts)
+			add(name, of, &counts)
 		}
 	}
 	return rows
 }
+
+// statusNames has the names of all statuses of a component, by their numbers.
+var statusNames = func() (names []string) {
+	for s := range policy.Statuses {
+		names = append(names, policy.Status(s).String())
+	}
+	return names
+}()
 
 // policiesOf returns the names of the policies that assign a directive to a node.
 func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string]bool {
@@ -315,7 +334,7 @@ func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string
 // compare compares all reports of the server with the counts from the list of policy directives on nodes.
 func (f *randomFleet) compare(t *testing.T, done []string) {
 	t.Helper()
-	for _, by := range []string{"policy", "directive", "node", "group"} {
+	for _, by := range []string{"policy", "directive", "component", "node", "group"} {
 		for _, q := range [][2]string{{"", ""}, {"team-a", ""}, {"", "even=true"}} {
 			namespace, selector := q[0], q[1]
 			var report v1.ComplianceReport
@@ -323,13 +342,13 @@ func (f *randomFleet) compare(t *testing.T, done []string) {
 			want := f.countAll(by, namespace, selector)
 			got := map[string]v1.ComplianceSum{}
 			for _, s := range append(report.Items, report.Total) {
-				got[strings.TrimSpace(s.Namespace+" "+s.Name)] = s
+				got[strings.TrimSpace(s.Namespace+" "+s.Name+" "+s.Component)] = s
 			}
 			if len(want) == 0 {
 				want["all"] = &countedRow{}
 			}
 			for name, w := range want {
-				if problem := w.difference(got[name]); problem != "" {
+				if problem := w.difference(got[name], by == "component" && name != "all"); problem != "" {
 					t.Errorf("by %s in %q, labels %q: %s: %s: %+v, want %+v", by, namespace, selector, name, problem, got[name], w.total)
 				}
 				delete(got, name)
@@ -344,8 +363,9 @@ func (f *randomFleet) compare(t *testing.T, done []string) {
 	}
 }
 
-// difference returns how a counted row differs from the report's row. The text is empty if both are equal.
-func (w *countedRow) difference(got v1.ComplianceSum) string {
+// difference returns how a counted row differs from the report's row. The text is empty if both are equal. The row of
+// a component has no mean of nodes.
+func (w *countedRow) difference(got v1.ComplianceSum, ofComponent bool) string {
 	for s, n := range w.total {
 		if got.Counts[policy.Status(s).String()] != n {
 			return policy.Status(s).String()
@@ -365,6 +385,10 @@ func (w *countedRow) difference(got v1.ComplianceSum) string {
 		return "nodes"
 	case got.Percent != w.total.Compliance(2):
 		return "percent"
+	case ofComponent && got.NodePercent != "":
+		return "percent of nodes of a component"
+	case ofComponent:
+		return ""
 	case (having == 0) != (got.NodePercent == ""):
 		return "percent of nodes is absent"
 	case having > 0 && (err != nil || math.Abs(mean-100*sum/float64(having)) > 0.006):
@@ -456,5 +480,81 @@ func TestPolicyThatDoesNotCompile(t *testing.T) {
 	f.get("/api/v1/reports/compliance", url.Values{}, &report)
 	if len(report.Items) != 1 || report.Items[0].Name != "good" || report.Items[0].Counts["pending"] != 1 {
 		t.Errorf("report %+v", report.Items)
+	}
+}
+
+// TestComponentSums compares reports by component with numbers that are written in the test. Several versions of a
+// directive are on nodes, and the report of one directive has no others.
+func TestComponentSums(t *testing.T) {
+	f := &randomFleet{Server: apitest.NewServer(t)}
+	f.Apply("{kind: Namespace, metadata: {name: team-a}}")
+	f.DeclareNodes("default", nil, "n0", "n1")
+	f.DeclareNodes("team-a", nil, "m0")
+	declare := func(components string) {
+		f.Apply(fmt.Sprintf(`
+{kind: Technique, metadata: {name: files, namespace: shared}, spec: {methods: [%s]}}
+---
+{kind: Directive, metadata: {name: files, namespace: shared}, spec: {technique: files, interval: 10m}}
+---
+{kind: Technique, metadata: {name: other}, spec: {methods: [{component: z, filePresent: {path: /z}}]}}
+---
+{kind: Directive, metadata: {name: other}, spec: {technique: other, interval: 10m}}
+---
+{kind: Policy, metadata: {name: all, namespace: shared}, spec: {directives: [files], targets: {where: 'true'}}}
+---
+{kind: Policy, metadata: {name: all}, spec: {directives: [other], targets: {where: 'true'}}}
+`, components))
+	}
+	report := func(query url.Values) string {
+		t.Helper()
+		var report v1.ComplianceReport
+		query.Set("by", "component")
+		f.get("/api/v1/reports/compliance", query, &report)
+		got := ""
+		for _, s := range append(report.Items, report.Total) {
+			got += fmt.Sprint(s.Namespace, "/", s.Name, " ", s.Component, " ", s.Nodes, " ", s.Percent, " ", s.Counts, "; ")
+		}
+		return got
+	}
+	run := func(namespace, node string, statuses ...policy.Status) {
+		id, _ := f.Directory.NodeByName(namespace, node)
+		codes := policy.NewCodes(len(statuses))
+		for i, s := range statuses {
+			codes.Set(i, s)
+		}
+		definitions := f.Directory.AssignmentOf(id).Definitions
+		at := slices.IndexFunc(definitions, func(d *model.Definition) bool { return d.Name == "files" })
+		f.RecordReport(id, definitions[at].ID, &wire.Report{Components: uint32(len(statuses)), Codes: codes})
+	}
+	declare("{component: a, filePresent: {path: /a}}, {component: b, filePresent: {path: /b}}")
+	run("default", "n0", policy.Compliant, policy.NonCompliant)
+	run("default", "n1", policy.Compliant, policy.Compliant)
+	run("team-a", "m0", policy.Error, policy.Compliant)
+	for _, c := range []struct {
+		query url.Values
+		want  string
+	}{
+		{url.Values{}, "shared/files a 3 66.67 map[compliant:2 error:1]; shared/files b 3 66.67 map[compliant:2 non-compliant:1]; default/other z 2  map[pending:2]; /all  3 66.68 map[compliant:4 error:1 non-compliant:1 pending:2]; "},
+		{url.Values{"namespace": {"team-a"}}, "shared/files a 1 0.00 map[error:1]; shared/files b 1 100.00 map[compliant:1]; /all  1 50.00 map[compliant:1 error:1]; "},
+		{url.Values{"directive": {"shared/files"}, "namespace": {"default"}}, "shared/files b 2 50.00 map[compliant:1 non-compliant:1]; shared/files a 2 100.00 map[compliant:2]; /all  2 75.00 map[compliant:3 non-compliant:1]; "},
+		{url.Values{"directive": {"other"}}, "default/other z 2  map[pending:2]; /all  2  map[pending:2]; "},
+	} {
+		if got := report(c.query); got != c.want {
+			t.Errorf("%v: %s\nwant %s", c.query, got, c.want)
+		}
+	}
+	declare("{component: c, filePresent: {path: /c}}, {component: a, filePresent: {path: /a}}")
+	run("team-a", "m0", policy.Compliant, policy.NonCompliant)
+	if got, want := report(url.Values{"directive": {"shared/files"}}), "shared/files a 3 66.67 map[compliant:2 non-compliant:1]; shared/files c 3 100.00 map[compliant:1 pending:2]; "+
+		"/all  3 75.00 map[compliant:3 non-compliant:1 pending:2]; "; got != want {
+		t.Errorf("after a change: %s\nwant %s", got, want)
+	}
+	for query, want := range map[string]int{"by=policy&directive=other": http.StatusUnprocessableEntity, "by=component&directive=none": http.StatusNotFound, "by=components": http.StatusUnprocessableEntity} {
+		request := testenv.Value(http.NewRequest(http.MethodGet, f.URL+"/api/v1/reports/compliance?"+query, http.NoBody))(t)
+		request.Header.Set("Authorization", "Bearer "+f.Token)
+		answer := testenv.Value(http.DefaultClient.Do(request))(t)
+		if answer.Body.Close(); answer.StatusCode != want {
+			t.Errorf("%s: %s, want %d", query, answer.Status, want)
+		}
 	}
 }

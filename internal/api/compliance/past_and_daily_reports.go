@@ -91,8 +91,8 @@ func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirec
 		return nil
 	}
 	d := &nodeDirective{node: state.Node, definition: definition, codes: make([]policy.Status, state.Components), run: &reducer.Run{
-		Unit: state.Unit, Definition: state.Definition, Components: state.Components, Codes: state.Codes, Enforced: state.Enforced,
-		Executed: state.Executed * int64(time.Millisecond), Changed: state.Changed * int64(time.Millisecond),
+		Unit: state.Unit, Executed: state.Executed * int64(time.Millisecond), Changed: state.Changed * int64(time.Millisecond),
+		Outcome: &reducer.Outcome{Definition: state.Definition, Enforced: state.Enforced, Components: state.Components, Codes: state.Codes},
 	}}
 	for i := range d.codes {
 		d.codes[i] = state.Codes.At(i)

@@ -33,7 +33,7 @@ func BenchmarkReport(b *testing.B) {
 	began := cpuTime()
 	testenv.NoError(b, f.sums.refresh(b.Context()))
 	first := cpuTime() - began
-	for _, by := range []string{"policy", "directive", "group", "node"} {
+	for _, by := range []string{"policy", "directive", "component", "group", "node"} {
 		b.Run(by, func(b *testing.B) {
 			var refresh, answer time.Duration
 			for b.Loop() {
@@ -42,11 +42,12 @@ func BenchmarkReport(b *testing.B) {
 				testenv.NoError(b, f.sums.refresh(b.Context()))
 				refreshed := cpuTime()
 				f.changes = nil
-				total, rows, err := f.sums.report(b.Context(), by, func(string) bool { return true }, nil)
+				total, rows, err := f.sums.report(b.Context(), &rowSelection{by: by, included: func(string) bool { return true }})
 				if err != nil || total.nodes != benchNodes {
 					b.Fatal(total.nodes, err)
 				}
-				testenv.Value(json.Marshal(convertRows(rows, func(*rowKey) bool { return true })))(b)
+				shown, _ := convertRows(rows, 0, func(*rowKey) bool { return true })
+				testenv.Value(json.Marshal(shown))(b)
 				refresh, answer = refresh+refreshed-began, answer+cpuTime()-refreshed
 			}
 			b.ReportMetric(float64(refresh.Microseconds())/1000/float64(b.N), "cpu-ms/refresh")
@@ -55,9 +56,10 @@ func BenchmarkReport(b *testing.B) {
 		})
 	}
 	b.Run("selected", func(b *testing.B) { // a tenth of the directives
+		selection := rowSelection{by: "policy", included: func(string) bool { return true }, selected: func(id model.UnitID) bool { return id%10 == 0 }}
 		began := cpuTime()
 		for b.Loop() {
-			if _, rows, err := f.sums.report(b.Context(), "policy", func(string) bool { return true }, func(id model.UnitID) bool { return id%10 == 0 }); err != nil || len(rows) == 0 {
+			if _, rows, err := f.sums.report(b.Context(), &selection); err != nil || len(rows) == 0 {
 				b.Fatal(len(rows), err)
 			}
 		}
@@ -145,7 +147,7 @@ func newBenchFleet() *benchFleet {
 		draft.SetNode(node)
 		for _, id := range node.Units {
 			f.runs[node.ID] = append(f.runs[node.ID], reducer.Run{
-				Unit: id, Definition: model.DefinitionID(id), Executed: now.UnixNano(), Components: benchComponents, Codes: f.randomStatuses(),
+				Unit: id, Executed: now.UnixNano(), Outcome: &reducer.Outcome{Definition: model.DefinitionID(id), Components: benchComponents, Codes: f.randomStatuses()},
 			})
 		}
 	}
@@ -226,7 +228,7 @@ func (f *benchFleet) changeRuns(n int) {
 	for range n {
 		node := model.NodeID(1 + f.random.IntN(benchNodes))
 		run := &f.runs[node][f.random.IntN(benchOfNode)]
-		run.Codes = f.randomStatuses()
+		run.Outcome = &reducer.Outcome{Definition: run.Definition, Components: benchComponents, Codes: f.randomStatuses()}
 		f.changes = append(f.changes, reducer.RunChange{Node: node, Directive: run.Unit})
 	}
 }

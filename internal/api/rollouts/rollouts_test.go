@@ -64,7 +64,7 @@ func (s *rolloutServer) report(status policy.Status) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
 		codes := policy.NewCodes(1)
 		codes.Set(0, status)
-		run := reducer.Run{Unit: s.unit, Definition: directory.DefinitionOnNode(s.Directory, unit, node).ID, Executed: s.Now().UnixNano(), Components: 1, Codes: codes}
+		run := reducer.Run{Unit: s.unit, Executed: s.Now().UnixNano(), Outcome: &reducer.Outcome{Definition: directory.DefinitionOnNode(s.Directory, unit, node).ID, Components: 1, Codes: codes}}
 		run.SetTexts([]wire.ReportException{{Position: 0, Message: "no such line"}}, "")
 		s.Runs[node] = []reducer.Run{run}
 	}

@@ -78,14 +78,23 @@ type ComplianceFilter struct {
 	At time.Time // the last runs up to this time; zero: now
 }
 
-// ComplianceSum is the summed compliance of one policy, directive, node or group.
+// ComplianceQuery selects the unit of a row, the directives and the time of a compliance report.
+type ComplianceQuery struct {
+	Namespace, By   string
+	Directive       string    // by component: only components of this directive
+	DirectiveLabels string    // selector of directives, such as cis=5.1.20
+	At              time.Time // the last runs up to this time; zero: now
+}
+
+// ComplianceSum is the summed compliance of one policy, directive, component, node or group.
 type ComplianceSum struct {
 	Namespace   string         `json:"namespace,omitempty"`
 	Name        string         `json:"name"`
+	Component   string         `json:"component,omitempty" doc:"A component of the directive that name says; by component only."`
 	Nodes       int            `json:"nodes"`
 	Components  int            `json:"components"`
 	Percent     string         `json:"percent,omitempty" doc:"Compliant components of all, without pending and waived ones."`
-	NodePercent string         `json:"nodePercent,omitempty" doc:"Mean of the nodes' percentages: each node weighs the same."`
+	NodePercent string         `json:"nodePercent,omitempty" doc:"Mean of the nodes' percentages: each node weighs the same. Not by component."`
 	Counts      map[string]int `json:"counts" doc:"Components by status."`
 }
 
@@ -94,6 +103,7 @@ type ComplianceReport struct {
 	By    string          `json:"by"`
 	At    time.Time       `json:"at,omitzero"` // the past time of the runs
 	Items []ComplianceSum `json:"items"`       // least compliant first
+	More  int             `json:"more,omitempty" doc:"Rows that are left out, because a report by component has at most 10,000."`
 	Total ComplianceSum   `json:"total"`
 }
 

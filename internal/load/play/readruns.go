@@ -27,7 +27,7 @@ type RunReader struct {
 // Query asks for the compliance of the fleet, by policy, directive, group and node in turn.
 func (r *RunReader) Query(ctx context.Context) error {
 	by := [...]string{"policy", "directive", "group", "node"}[r.queries.Add(1)%4]
-	_, err := r.API.Reports.Compliance(ctx, r.Namespace, by, "", time.Time{})
+	_, err := r.API.Reports.Compliance(ctx, v1.ComplianceQuery{Namespace: r.Namespace, By: by})
 	return err
 }
 
@@ -66,7 +66,7 @@ func (r *RunReader) read(ctx context.Context) (*observe.Runs, error) {
 	for node := range r.Plan.Nodes {
 		numbers[r.Name(node)] = node
 	}
-	rows, err := r.API.Reports.Compliance(ctx, r.Namespace, "node", "", time.Time{})
+	rows, err := r.API.Reports.Compliance(ctx, v1.ComplianceQuery{Namespace: r.Namespace, By: "node"})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (r *RunReader) read(ctx context.Context) (*observe.Runs, error) {
 			out.Unknown++
 		}
 	}
-	if rows, err = r.API.Reports.Compliance(ctx, r.Namespace, "directive", "", time.Time{}); err != nil {
+	if rows, err = r.API.Reports.Compliance(ctx, v1.ComplianceQuery{Namespace: r.Namespace, By: "directive"}); err != nil {
 		return nil, err
 	}
 	for _, row := range rows.Items {

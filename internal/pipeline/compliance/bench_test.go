@@ -139,84 +139,24 @@ func benchmarkRun(b *testing.B, components int, signed, changed bool) {
 	}
 }
 
-// simulatedFleet makes signed reports of 12,000 nodes that each have 96 of 325 directives.
-type simulatedFleet struct {
-	components int
-	nodes      []simulatedNode
-	report     wire.Report
-	number     uint64 // of the last commit
-}
-
-// simulatedNode is a node of a simulatedFleet. It has a stream, a chain of runs, and the number of runs of each
-// directive.
-type simulatedNode struct {
-	stream, runs uint64
-	link         policy.Link
-	ran          [96]byte
-}
-
-// directive returns the definition id of a node's k-th directive, of 96.
-func (f *simulatedFleet) directive(node, k int) model.DefinitionID {
-	return model.DefinitionID(1000 + (node*7+k*11)%325)
-}
-
-// run appends a report of one signed directive run to the signals that a node will send. All its components
-// differ from the run before.
-func (f *simulatedFleet) run(node, k int, unixMs uint64, signals []wire.Signal) []wire.Signal {
-	n := &f.nodes[node]
-	n.ran[k]++
-	status := policy.Compliant
-	if n.ran[k]%2 == 0 {
-		status = policy.NonCompliant
-	}
-	for i := range f.components {
-		policy.Codes(f.report.Codes).Set(i, status)
-	}
-	n.runs++
-	signed := wire.SignedRun{Number: n.runs, UnixMs: unixMs, Previous: n.link}
-	run := policy.LinkedRun{UnixMs: unixMs, Components: f.components, Codes: f.report.Codes}
-	n.link = n.link.Next(&run)
-	f.report.Signed = wire.AppendSignedRun(nil, &signed)
-	return append(signals, wire.Signal{Kind: wire.SignalReport, Definition: f.directive(node, k), AtMs: 10_000_000, Body: wire.AppendReport(nil, &f.report)})
-}
-
-// commit returns the next empty journal commit of the simulated fleet, and its time in Unix ms.
-func (f *simulatedFleet) commit() (*journaltest.Commit, uint64) {
-	f.number++
-	at := 1e18 + int64(f.number)*int64(50*time.Millisecond)
-	return &journaltest.Commit{At: journal.Position{Log: 1, Number: f.number}, Listened: time.Duration(f.number) * 50 * time.Millisecond, Time: at}, uint64(at / int64(time.Millisecond))
-}
-
-// send adds the signals of a node to a journal commit, as one batch.
-func (f *simulatedFleet) send(b *testing.B, c *journaltest.Commit, node int, signals []wire.Signal) {
-	id := model.NodeID(node + 1)
-	n := &f.nodes[node]
-	batch := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(id), Lane: wire.Live}, First: n.stream + 1, NowMs: 10_000_000, Signals: signals}
-	n.stream += uint64(len(signals))
-	_, frame, err := wire.FrameKind(wire.AppendBatch(nil, &batch))
-	testenv.NoError(b, err)
-	c.AddEntry(journal.Section(id%model.Partitions), append(wire.AppendBatchRecord(nil, id), frame...))
-}
-
-// BenchmarkFleet measures how fast the server applies directive runs of 12,000 nodes with 96 directives each.
-// Each run is of a random directive on a random node, so that its state is in no cache of the processor, and
-// differs from the run before in all components. Shard, event view, compliance view and history are in the
-// figure.
+// BenchmarkFleet measures how fast the server applies directive runs of 12,000 nodes. A node has 96 directives of 11
+// components, or fewer and larger ones. Each run is of a random directive on a random node, so that its state is
+// in no cache of the processor, and differs from the run before in all components. Shard, event view, compliance view
+// and history are in the figure. The memory is that after the first run of each directive.
 func BenchmarkFleet(b *testing.B) {
-	const nodes, commits, perCommit, components = 12000, 100, 200, 11
-	f := &simulatedFleet{components: components, nodes: make([]simulatedNode, nodes), report: wire.Report{Components: components, Codes: policy.NewCodes(components)}}
-	definitions := map[model.DefinitionID]*model.Definition{}
-	for unit := model.UnitID(1000); unit < 1325; unit++ {
-		d := &model.DirectiveDefinition{Definition: model.Definition{ID: model.DefinitionID(unit), Unit: unit, Namespace: 1, Name: fmt.Sprint("directive ", unit)}, Interval: 5 * time.Minute, Components: make([]model.Component, components)}
-		for i := range d.Components {
-			d.Components[i].Name = fmt.Sprint("component ", i)
-		}
-		definitions[d.ID] = d.ToDefinition()
+	for _, size := range []struct{ directives, components int }{{96, 11}, {10, 110}, {1, 1100}} {
+		b.Run(fmt.Sprintf("%dx%d", size.directives, size.components), func(b *testing.B) { benchmarkFleet(b, size.directives, size.components) })
 	}
+}
+
+// benchmarkFleet measures runs of 12,000 nodes that each have a number of directives.
+func benchmarkFleet(b *testing.B, directives, components int) {
+	const nodes, commits, perCommit = 12000, 100, 200
+	f := newSimulatedFleet(nodes, directives, components)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	events := event.New(shard.New(shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return definitions[id] }}), event.Options{Emit: func([]event.Transition) {}})
+	events := event.New(shard.New(shard.Options{Definitions: f.definition}), event.Options{Emit: func([]event.Transition) {}})
 	history := testenv.Value(compliancelog.Open(b.Context(), filepath.Join(b.TempDir(), "compliance.db"), compliancelog.Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}))(b)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)
@@ -226,15 +166,7 @@ func BenchmarkFleet(b *testing.B) {
 		testenv.NoError(b, errors.Join(<-ended, history.Close()))
 	}()
 	view := New(events.Shard, history)
-	for node := range nodes {
-		c, at := f.commit()
-		var signals []wire.Signal
-		for k := range 96 {
-			signals = f.run(node, k, at, signals)
-		}
-		f.send(b, c, node, signals)
-		testenv.NoError(b, events.Apply(c))
-	}
+	f.runAll(b, events)
 	testenv.NoError(b, history.Flush(b.Context()))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -247,7 +179,7 @@ func BenchmarkFleet(b *testing.B) {
 			c, at := f.commit()
 			for range perCommit {
 				node := random.IntN(nodes)
-				f.send(b, c, node, f.run(node, random.IntN(96), at, nil))
+				f.send(b, c, node, f.run(node, random.IntN(directives), at, nil))
 			}
 			list[i] = c
 		}
@@ -263,9 +195,11 @@ func BenchmarkFleet(b *testing.B) {
 		b.StartTimer()
 	}
 	perRun := float64(cpu.Nanoseconds()) / float64(b.N) / commits / perCommit
+	bytes := float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)) / nodes / float64(directives)
 	b.ReportMetric(perRun, "cpu-ns/run")
-	b.ReportMetric(components*1e9/perRun, "components/s/core")
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes/96, "B/run")
+	b.ReportMetric(float64(components)*1e9/perRun, "components/s/core")
+	b.ReportMetric(bytes, "B/run")
+	b.ReportMetric(bytes/float64(components), "B/component")
 	for node := range nodes {
 		if chain := view.Chain(model.NodeID(node + 1)); chain.Number != f.nodes[node].runs || chain.Broken != policy.ChainFirst {
 			b.Fatalf("the chain of node %d is at run %d of %d, broken by %q", node+1, chain.Number, f.nodes[node].runs, chain.Broken)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/journal"
@@ -21,6 +20,7 @@ type View struct {
 	shard      *shard.Shard
 	history    *compliancelog.Store // nil: none
 	partitions [model.Partitions]partition
+	outcomes   outcomeCache
 }
 
 // partition has the runs of one partition (group of nodes), guarded by the mutex of the shard's partition.
@@ -34,14 +34,19 @@ type partition struct {
 	logged  journal.Position // of the last entry that history has
 }
 
-// Run is the last run of a directive on a node.
+// Run is the last run of a directive on a node. A fleet has a million runs, so the part that many have in common
+// is in an Outcome.
 type Run struct {
 	Unit       model.UnitID
-	Definition model.DefinitionID // definition that the run was of
-	Executed   int64              // end of the run, Unix ns
-	Received   int64              // Unix ns
-	Changed    int64              // receive time of the first run with these codes, Unix ns
 	DurationMs uint32
+	Executed   int64 // end of the run, Unix ns
+	Changed    int64 // receive time of the first run with these codes, Unix ns
+	*Outcome
+}
+
+// Outcome is the result of a run. Equal runs of many nodes share one, so nobody may change it.
+type Outcome struct {
+	Definition model.DefinitionID // definition that the run was of
 	Enforced   bool
 	Components int
 	Codes      policy.Codes
@@ -56,7 +61,7 @@ type runTexts struct {
 
 // Exceptions returns the messages that the run has about single components, in the order of the components.
 // Unexpected components have the positions after the last expected one. Nobody may change the result.
-func (r *Run) Exceptions() []wire.ReportException {
+func (r *Outcome) Exceptions() []wire.ReportException {
 	if r.notes == nil {
 		return nil
 	}
@@ -64,7 +69,7 @@ func (r *Run) Exceptions() []wire.ReportException {
 }
 
 // EarlyEndReason returns why the run ended before its last component. It is empty if the run did not.
-func (r *Run) EarlyEndReason() string {
+func (r *Outcome) EarlyEndReason() string {
 	if r.notes == nil {
 		return ""
 	}
@@ -74,14 +79,14 @@ func (r *Run) EarlyEndReason() string {
 // SetTexts sets the run's messages about single components, and the reason if the run ended early. The run
 // keeps exceptions, so the caller may not change them any more. ended is the reason why the run ended before
 // its last component, or empty.
-func (r *Run) SetTexts(exceptions []wire.ReportException, ended string) {
+func (r *Outcome) SetTexts(exceptions []wire.ReportException, ended string) {
 	if r.notes = nil; len(exceptions) > 0 || ended != "" {
 		r.notes = &runTexts{exceptions, ended}
 	}
 }
 
 // Message returns the run's message about the component at a position, or an empty text.
-func (r *Run) Message(position int) string {
+func (r *Outcome) Message(position int) string {
 	i, ok := slices.BinarySearchFunc(r.Exceptions(), uint32(position), func(e wire.ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	if !ok {
 		return ""
@@ -203,7 +208,9 @@ func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
 
 // Decode reads the runs of all nodes of a partition from a snapshot. It implements shard.Reducer.
-func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
+func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
+	v.partitions[p.ID].decode(d, &v.outcomes)
+}
 
 // NewApplier returns a complianceApplier, with which one worker goroutine applies journal entries to the view.
 // It implements shard.Reducer.
@@ -246,7 +253,7 @@ func (w *complianceApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Si
 	runs := w.p.nodes[n]
 	at, found := FindRun(runs, c.Unit)
 	if !found {
-		runs = slices.Insert(runs, at, Run{Unit: c.Unit})
+		runs = insertRun(runs, at, Run{Unit: c.Unit, Outcome: &Outcome{}})
 		w.p.nodes[n] = runs
 	}
 	run := &runs[at]
@@ -261,13 +268,14 @@ func (w *complianceApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Si
 	before := *run
 	changed := !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes)
 	if changed {
-		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
+		run.Changed = w.Received
 	}
-	run.Executed, run.Received, run.DurationMs, run.Enforced = executed, w.Received, r.DurationMs, r.Enforced
-	if run.EarlyEndReason() != r.Ended || !slices.Equal(run.Exceptions(), r.Exceptions) {
-		run.SetTexts(cloneExceptions(r.Exceptions), strings.Clone(r.Ended))
-		changed = true
+	run.Executed, run.DurationMs = executed, r.DurationMs
+	texts := run.EarlyEndReason() != r.Ended || !slices.Equal(run.Exceptions(), r.Exceptions)
+	if changed || texts || run.Enforced != r.Enforced {
+		run.Outcome = w.view.outcomes.share(c, r)
 	}
+	changed = changed || texts
 	if changed || before.mayBeOverdue(c, max(w.Received, w.p.taken)) {
 		w.p.changes.add(w.p.Node(n).ID, c.Unit)
 	}
@@ -277,16 +285,6 @@ func (w *complianceApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Si
 		w.recordChange(w.p.Node(n).ID, &before, run)
 	}
 	return shard.Applied
-}
-
-// cloneExceptions returns deep copies of a report's messages about components, because a later report reuses
-// the report's memory.
-func cloneExceptions(list []wire.ReportException) []wire.ReportException {
-	out := slices.Clone(list)
-	for i := range out {
-		out[i].Message = strings.Clone(out[i].Message)
-	}
-	return out
 }
 
 // FindRun returns the index at which a run of a directive is, or belongs, in a sorted list. For a missing run
@@ -304,6 +302,15 @@ func FindRun(runs []Run, unit model.UnitID) (int, bool) {
 	return low, low < len(runs) && runs[low].Unit == unit
 }
 
+// insertRun inserts a run at an index of a node's sorted list. The list grows by a sixteenth, because it seldom
+// changes after the first runs.
+func insertRun(runs []Run, at int, r Run) []Run {
+	if len(runs) == cap(runs) {
+		runs = append(make([]Run, 0, len(runs)+len(runs)/16+1), runs...)
+	}
+	return slices.Insert(runs, at, r)
+}
+
 // ApplyRecord does nothing, because compliance depends on agents' reports only. It implements shard.Applier.
 func (*complianceApplier) ApplyRecord(*wire.Record) {}
 
@@ -318,7 +325,7 @@ func (w *complianceApplier) RemoveStates(id model.NodeID, n uint32, m *wire.Forg
 		runs := w.p.nodes[n]
 		for at := len(runs) - 1; at >= 0; at-- {
 			if m.Check == 0 || runs[at].Unit == m.Check {
-				w.recordChange(w.p.Node(n).ID, &runs[at], &Run{Unit: runs[at].Unit, Executed: w.Received})
+				w.recordChange(w.p.Node(n).ID, &runs[at], &Run{Unit: runs[at].Unit, Executed: w.Received, Outcome: &Outcome{}})
 				w.p.changes.add(w.p.Node(n).ID, runs[at].Unit)
 				runs = slices.Delete(runs, at, at+1)
 			}

@@ -38,7 +38,7 @@ func (r *Run) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Unit))
 	b = binary.AppendUvarint(b, uint64(r.Definition))
 	b = binary.AppendVarint(b, r.Executed)
-	b = binary.AppendVarint(b, r.Received)
+	b = binary.AppendVarint(b, 0) // the receive time in older snapshots
 	b = binary.AppendVarint(b, r.Changed)
 	b = binary.AppendUvarint(b, uint64(r.DurationMs))
 	b = shard.AppendBool(b, r.Enforced)
@@ -55,7 +55,7 @@ func (r *Run) append(b []byte) []byte {
 
 // decode reads the runs and hash chains of all nodes in a partition from the snapshot. The partition is empty
 // and the shard has already decoded the nodes.
-func (p *partition) decode(d *shard.Decoder) {
+func (p *partition) decode(d *shard.Decoder, outcomes *outcomeCache) {
 	p.changed = journal.Position{Log: d.Fixed64(), Number: d.Uint()}
 	for range d.Count() {
 		n, known := p.Find(model.NodeID(d.Uint32()))
@@ -71,7 +71,10 @@ func (p *partition) decode(d *shard.Decoder) {
 			d.Fail("order of runs")
 			return
 		}
-		p.nodes[n] = append(p.nodes[n], r)
+		if r.notes == nil {
+			r.Outcome = outcomes.find(r.Outcome)
+		}
+		p.nodes[n] = insertRun(p.nodes[n], len(p.nodes[n]), r)
 	}
 	for _, n := range p.SortedNodes() {
 		p.chains[n] = decodeChain(d)
@@ -80,8 +83,11 @@ func (p *partition) decode(d *shard.Decoder) {
 
 // decodeRun decodes one stored run of a directive from a snapshot.
 func decodeRun(d *shard.Decoder) (r Run) {
-	r.Unit, r.Definition = model.UnitID(d.Uint32()), model.DefinitionID(d.Uint32())
-	r.Executed, r.Received, r.Changed = d.Int(), d.Int(), d.Int()
+	r.Unit = model.UnitID(d.Uint32())
+	r.Outcome = &Outcome{Definition: model.DefinitionID(d.Uint32())}
+	r.Executed = d.Int()
+	_ = d.Int() // receive time in older snapshots
+	r.Changed = d.Int()
 	r.DurationMs, r.Enforced = d.Uint32(), d.Byte() == 1
 	components := d.Uint32()
 	if components > wire.MaxComponents {

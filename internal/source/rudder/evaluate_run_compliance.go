@@ -35,7 +35,7 @@ const heldLong = 1 << 62
 // the reports of the directive. Components without a report are missing; reports of other components are
 // exceptions behind its last component. Of an agent that reports changes only, last is the run before: in a
 // whole run, components without a report are as declared, in the mode of the reports or of the last run.
-func evaluateRun(d *model.DirectiveDefinition, run *agentRun, reports []componentReport, last *compliance.Run) wire.Report {
+func evaluateRun(d *model.DirectiveDefinition, run *agentRun, reports []componentReport, last *compliance.Outcome) wire.Report {
 	j := newRunEvaluation(d)
 	out := wire.Report{Components: uint32(len(d.Components)), HeldMs: heldLong}
 	if !run.ended {

@@ -36,7 +36,7 @@ func TestRunIsEvaluated(t *testing.T) {
 		want     string
 		messages string
 
-		last *compliance.Run // of an agent that reports changes only
+		last *compliance.Outcome // of an agent that reports changes only
 	}{
 		{"all", []componentReport{
 			report("result_success", "i0", "A", "x", ""), report("result_repaired", "i1", "B", "y", "was repaired"), report("audit_compliant", "0", "File", "None", ""),
@@ -54,12 +54,12 @@ func TestRunIsEvaluated(t *testing.T) {
 			"missing, missing, missing, missing, missing, missing", "6 Other z (result success): a b; 7 A x (odd):", nil},
 		{"aborted", []componentReport{report("result_error", "0", "abort run", "None", "policies changed")}, true,
 			"missing, missing, missing, missing, missing, missing; the agent ended the run: policies changed", "", nil},
-		{"changes only, nothing changed", nil, true, "compliant, compliant, compliant, compliant, compliant, compliant", "", &compliance.Run{}},
-		{"changes only, nothing changed, enforced before", nil, true, "success, success, success, success, success, success", "", &compliance.Run{Enforced: true}},
-		{"changes only, one changed", []componentReport{report("result_repaired", "i0", "A", "x", "was repaired")}, true, "repaired, success, success, success, success, success", "0 was repaired", &compliance.Run{}},
-		{"changes only, audited now", []componentReport{report("audit_noncompliant", "i0", "A", "x", "differs")}, true, "non-compliant, compliant, compliant, compliant, compliant, compliant", "0 differs", &compliance.Run{Enforced: true}},
+		{"changes only, nothing changed", nil, true, "compliant, compliant, compliant, compliant, compliant, compliant", "", &compliance.Outcome{}},
+		{"changes only, nothing changed, enforced before", nil, true, "success, success, success, success, success, success", "", &compliance.Outcome{Enforced: true}},
+		{"changes only, one changed", []componentReport{report("result_repaired", "i0", "A", "x", "was repaired")}, true, "repaired, success, success, success, success, success", "0 was repaired", &compliance.Outcome{}},
+		{"changes only, audited now", []componentReport{report("audit_noncompliant", "i0", "A", "x", "differs")}, true, "non-compliant, compliant, compliant, compliant, compliant, compliant", "0 differs", &compliance.Outcome{Enforced: true}},
 		{"changes only, a killed agent", []componentReport{report("result_error", "i0", "A", "x", "failed")}, false,
-			"error, missing, missing, missing, missing, missing; the run has no end: the agent was stopped or killed before it", "0 failed", &compliance.Run{}},
+			"error, missing, missing, missing, missing, missing; the run has no end: the agent was stopped or killed before it", "0 failed", &compliance.Outcome{}},
 	} {
 		r := evaluateRun(d, &agentRun{ended: c.ended}, c.reports, c.last)
 		var statuses, messages []string
@@ -127,7 +127,7 @@ func FuzzEvaluateRun(f *testing.F) {
 			return
 		}
 		d := expectedDirective(string(arguments), `{"id":"other"}`)
-		r := evaluateRun(d, &agentRun{}, []componentReport{{kind: kind, id: reportID, component: reported, value: reportedValue, message: message}, {kind: kind, component: component, value: value}}, map[bool]*compliance.Run{true: {}}[message == ""])
+		r := evaluateRun(d, &agentRun{}, []componentReport{{kind: kind, id: reportID, component: reported, value: reportedValue, message: message}, {kind: kind, component: component, value: value}}, map[bool]*compliance.Outcome{true: {}}[message == ""])
 		var again wire.Report
 		if err := again.Decode(wire.AppendReport(nil, &r)); err != nil || policy.Codes(again.Codes).Check(2) != nil {
 			t.Errorf("%v: %+v", err, r)

@@ -403,10 +403,12 @@ func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDef
 		if d.Cron != "" && len(byDirective[d.Rudder]) == 0 {
 			continue // an agent runs it once in each window of its schedule
 		}
-		var last *compliance.Run
+		var last *compliance.Outcome
 		if changesOnly {
-			run, _ := s.cfg.Runs.LastRun(of.ID, d.Unit)
-			last = &run
+			last = &compliance.Outcome{}
+			if run, ok := s.cfg.Runs.LastRun(of.ID, d.Unit); ok {
+				last = run.Outcome
+			}
 		}
 		report := evaluateRun(d, parsed, slices.Clone(byDirective[d.Rudder]), last)
 		s.metrics.reports[judged].Add(float64(len(byDirective[d.Rudder])))

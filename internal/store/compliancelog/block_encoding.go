@@ -99,10 +99,13 @@ type encoder struct {
 	earliest int64 // earliest Executed of the block; 0: no entry
 }
 
-// numberedNode has the numbers that blocks use for a node's directives, and the node's last hash-chain entry.
+// numberedNode has the numbers that blocks use for a node's directives. It also has parts of the node's last
+// hash-chain entry.
 type numberedNode struct {
-	units []numberedDirective // ascending by unit
-	seal  ChainEntry
+	units       []numberedDirective // ascending by unit
+	chainNumber uint64
+	assignment  [32]byte // of the last kept signature
+	certificate CertificateSum
 }
 
 // numberedDirective has the number that a block uses for a directive of a node.
@@ -137,6 +140,9 @@ func (e *encoder) appendKey(k key, at int64) *numberedNode {
 		e.data = binary.AppendUvarint(e.data, uint64(node.units[i].number))
 	} else {
 		e.keys++
+		if n := len(node.units); n == cap(node.units) {
+			node.units = append(make([]numberedDirective, 0, n+n/16+1), node.units...) // not twice as large
+		}
 		node.units = slices.Insert(node.units, i, numberedDirective{k.unit, uint32(e.keys)})
 		e.data = binary.AppendUvarint(append(e.data, 0), uint64(k.node))
 		e.data = binary.AppendUvarint(e.data, uint64(k.unit))
@@ -170,15 +176,15 @@ func (e *encoder) appendChainEntry(s *ChainEntry) {
 		before /= minuteMs
 	}
 	kept := s.ChainStart == policy.ChainContinues
-	if kept && s.Assignment != node.seal.Assignment {
+	if kept && s.Assignment != node.assignment {
 		flags |= sealAssignment
 	}
-	if kept && s.Certificate != node.seal.Certificate {
+	if kept && s.Certificate != node.certificate {
 		flags |= sealCertificate
 	}
-	e.data = binary.AppendVarint(append(e.data, flags), int64(s.Number-node.seal.Number))
+	e.data = binary.AppendVarint(append(e.data, flags), int64(s.Number-node.chainNumber))
 	e.data = binary.AppendVarint(e.data, before)
-	if node.seal.Number = s.Number; !kept {
+	if node.chainNumber = s.Number; !kept {
 		e.hashes = append(e.hashes, s.Link[:]...)
 		return
 	}
@@ -189,7 +195,7 @@ func (e *encoder) appendChainEntry(s *ChainEntry) {
 		e.hashes = append(e.hashes, s.Certificate[:]...)
 	}
 	e.hashes = append(e.hashes, s.Signature[:]...)
-	node.seal.Assignment, node.seal.Certificate = s.Assignment, s.Certificate
+	node.assignment, node.certificate = s.Assignment, s.Certificate
 }
 
 // append encodes an entry into the block.
