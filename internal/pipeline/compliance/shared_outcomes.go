@@ -16,7 +16,7 @@ import (
 // goroutine may call its methods.
 type outcomeCache [1 << 16]atomic.Pointer[Outcome]
 
-// share returns the outcome of a report, from memory if an equal outcome without messages is there. The report's own memory
+// share returns the outcome of a report, and reuses an equal outcome in memory that has no messages. The report's own memory
 // is free afterwards.
 func (x *outcomeCache) share(c *model.DirectiveDefinition, r *wire.Report) *Outcome {
 	o := Outcome{Definition: c.ID, Enforced: r.Enforced, Components: len(c.Components), Codes: r.Codes}

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestOutcomesAreSharedAndRight asks for more outcomes than the cache has places, and expects right ones. An outcome that was asked for just before is the same one in memory; those with messages never are.
+// TestOutcomesAreSharedAndRight asks for more outcomes than the cache has places, and compares each with its report. An outcome that was asked for just before is the same one in memory; those with messages never are.
 func TestOutcomesAreSharedAndRight(t *testing.T) {
 	x, random := new(outcomeCache), rand.New(rand.NewPCG(1, 1))
 	for range 2 * len(x) {
