@@ -41,6 +41,11 @@ type resultKey struct {
 	components int    // with unexpected ones
 }
 
+// at returns the status of the component at a position, as policy.Codes does without a copy of the text.
+func (k *resultKey) at(position int) policy.Status {
+	return policy.Status(k.statuses[position/2] >> (position % 2 * 4) & 15)
+}
+
 // directiveResult counts the nodes with equal component statuses of one policy directive.
 type directiveResult struct {
 	resultKey

@@ -16,9 +16,8 @@ type componentTotals struct {
 // add adds the result of some nodes to the totals. Its effort does not depend on the number of nodes.
 func (c *componentTotals) add(r *directiveResult) {
 	c.nodes += r.nodes
-	statuses := policy.Codes(r.statuses)
 	for i := range c.counts {
-		c.counts[i][statuses.At(i)] += r.nodes
+		c.counts[i][r.at(i)] += r.nodes
 	}
 	if more := r.components - len(c.counts); more > 0 {
 		c.unexpected += r.nodes * more

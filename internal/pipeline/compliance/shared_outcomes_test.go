@@ -47,7 +47,7 @@ const maxRunBytes = 55
 // 96 directives with 11 components; shard, event view and compliance view count. The same holds after a restart from
 // snapshots.
 func TestMemoryOfRuns(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || testenv.Race {
 		t.Skip("it simulates 2,000 nodes")
 	}
 	const nodes = 2000
