@@ -41,7 +41,7 @@ type resultKey struct {
 	components int    // with unexpected ones
 }
 
-// at returns the status of the component at a position, as policy.Codes does without a copy of the text.
+// at returns the status of the component at a position, without a copy of the text.
 func (k *resultKey) at(position int) policy.Status {
 	return policy.Status(k.statuses[position/2] >> (position % 2 * 4) & 15)
 }
