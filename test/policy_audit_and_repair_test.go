@@ -104,6 +104,9 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	// History has the runs before the repair, and the repair.
 	harness.Run(t, s.Env(), "get", "compliance", "db1/motd", "--at", drifted).Expect(0, "audit", "33.33 %", "non-compliant (2 of 3)")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "directive", "--at", drifted).Expect(0, "33.33 %", "2 non-compliant", "1 not applicable")
+	byComponent := []string{"report", "compliance", "--by", "component", "--at", drifted, "--directive", "motd", "--directive-labels"}
+	harness.Run(t, s.Env(), append(byComponent, "cis=5.1.20")...).Expect(0, "1 non-compliant", "1 not applicable", "33.33 % of 3 components on 1 node")
+	harness.Run(t, s.Env(), append(byComponent, "!cis")...).Expect(0, "no node has a directive with these labels")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "node", "--at", drifted, "--directive-labels", "cis!=5.1.20").Expect(0, "no node has a directive with these labels")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "--directive-labels", "cis=9", "-o", "csv").Expect(0, ",0,")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "csv").Expect(0, time.Now().UTC().Format(time.DateOnly)+",3,100.00,")

@@ -24,7 +24,7 @@ func TestTranscriptOfComplianceByComponent(t *testing.T) {
 ---
 {kind: Directive, metadata: {name: sshd-no-root}, spec: {technique: sshd}}
 ---
-{kind: Directive, metadata: {name: motd}, spec: {technique: motd}}
+{kind: Directive, metadata: {name: motd, labels: {cis: 5.1.20}}, spec: {technique: motd}}
 ---
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [sshd-no-root], targets: {groups: [all]}}}
 ---

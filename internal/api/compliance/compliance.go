@@ -421,8 +421,8 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 // maxComponentRows bounds the rows of a report by component. A directive may have 10,000 components.
 const maxComponentRows = 10_000
 
-// selectComponentDirective limits a report by component to its requested directive. Of the directive it returns nothing
-// more than selected does; nil: all.
+// selectComponentDirective returns a function that reports whether a directive is the one of a report by component. The
+// directive must also be selected; nil: each one is.
 func (s *complianceRequest) selectComponentDirective(ctx context.Context, in *reportInput, selected func(model.UnitID) bool) (func(model.UnitID) bool, error) {
 	if in.By != "component" {
 		return nil, model.Errorf(model.Invalid, "directive limits a report by component, not by %s", in.By).WithHint("by=component")
@@ -449,7 +449,9 @@ func (s *complianceRequest) reportPast(ctx context.Context, of *rowSelection) (t
 		n := &nodeCounts{id: id, namespace: node.Namespace, groups: node.Groups}
 		var pairs []directiveCounts
 		for _, d := range s.pastRuns[id] {
-			pairs = append(pairs, directiveCounts{directive: d.definition.Unit, result: t.result(n.namespace, &d)})
+			if of.selected == nil || of.selected(d.definition.Unit) {
+				pairs = append(pairs, directiveCounts{directive: d.definition.Unit, result: t.result(n.namespace, &d)})
+			}
 		}
 		t.nodes[id] = n
 		t.replaceCounts(n, pairs)
@@ -459,9 +461,8 @@ func (s *complianceRequest) reportPast(ctx context.Context, of *rowSelection) (t
 }
 
 // convertRows converts the rows of a report to the API type ComplianceSum, least compliant first. A row in which no
-// component counts, such as a pending one, is at the end. visible completes the
-// name of a row, and reports whether the caller may see the row. more is the number of rows beyond the limit; zero is
-// no limit.
+// component counts, such as a pending one, is at the end. visible completes the name of a row, and reports whether the
+// caller may see the row. more is the number of rows beyond the limit; zero is no limit.
 func convertRows(rows map[rowKey]*reportRow, limit int, visible func(*rowKey) bool) (shown []v1.ComplianceSum, more int) {
 	type item struct {
 		rowKey

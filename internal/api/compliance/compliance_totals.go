@@ -342,9 +342,11 @@ func (t *complianceTotals) ofDirectives(selected func(model.UnitID) bool) *compl
 			out.directives[key] = d
 		}
 	}
-	policies := make([]*resolvedPolicy, len(t.policies))
-	for i, p := range t.policies {
-		policies[i] = p.resolvedPolicy
+	var policies []*resolvedPolicy
+	for _, p := range t.policies {
+		if slices.ContainsFunc(p.directives, selected) {
+			policies = append(policies, p.resolvedPolicy)
+		}
 	}
 	out.setPolicies(policies)
 	return out

@@ -494,7 +494,7 @@ func TestComponentSums(t *testing.T) {
 		f.Apply(fmt.Sprintf(`
 {kind: Technique, metadata: {name: files, namespace: shared}, spec: {methods: [%s]}}
 ---
-{kind: Directive, metadata: {name: files, namespace: shared}, spec: {technique: files, interval: 10m}}
+{kind: Directive, metadata: {name: files, namespace: shared, labels: {cis: "1"}}, spec: {technique: files, interval: 10m}}
 ---
 {kind: Technique, metadata: {name: other}, spec: {methods: [{component: z, filePresent: {path: /z}}]}}
 ---
@@ -538,6 +538,9 @@ func TestComponentSums(t *testing.T) {
 		{url.Values{"namespace": {"team-a"}}, "shared/files a 1 0.00 map[error:1]; shared/files b 1 100.00 map[compliant:1]; /all  1 50.00 map[compliant:1 error:1]; "},
 		{url.Values{"directive": {"shared/files"}, "namespace": {"default"}}, "shared/files b 2 50.00 map[compliant:1 non-compliant:1]; shared/files a 2 100.00 map[compliant:2]; /all  2 75.00 map[compliant:3 non-compliant:1]; "},
 		{url.Values{"directive": {"other"}}, "default/other z 2  map[pending:2]; /all  2  map[pending:2]; "},
+		{url.Values{"directiveLabels": {"!cis"}}, "default/other z 2  map[pending:2]; /all  2  map[pending:2]; "},
+		{url.Values{"directive": {"shared/files"}, "directiveLabels": {"cis=1"}, "namespace": {"team-a"}}, "shared/files a 1 0.00 map[error:1]; shared/files b 1 100.00 map[compliant:1]; /all  1 50.00 map[compliant:1 error:1]; "},
+		{url.Values{"directive": {"shared/files"}, "directiveLabels": {"!cis"}}, "/all  0  map[]; "},
 	} {
 		if got := report(c.query); got != c.want {
 			t.Errorf("%v: %s\nwant %s", c.query, got, c.want)
