@@ -25,9 +25,10 @@ var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"baselinewma": compileBaseline, "baselinedev": compileBaseline,
 	"trendstl": unsupported("the decomposition into seasons is not computed; use baselinedev"),
 	// Values of items are text or number: they carry no fields of the Windows event log.
-	"logeventid":  unsupported("an item keeps the text of a log line only; use find on the text"),
-	"logseverity": unsupported("an item keeps the text of a log line only; use find on the text"),
-	"logsource":   unsupported("an item keeps the text of a log line only; use find on the text"),
+	"logeventid":   unsupported("an item keeps the text of a log line only; use find on the text"),
+	"logseverity":  unsupported("an item keeps the text of a log line only; use find on the text"),
+	"logsource":    unsupported("an item keeps the text of a log line only; use find on the text"),
+	"logtimestamp": unsupported("an item keeps the text of a log line only; lastclock is the time of its collection"),
 }
 
 // unsupported returns a compile function that always fails, for a Zabbix function without support in Muster.

@@ -173,6 +173,8 @@ func TestHistoryFunctions(t *testing.T) {
 		"change(//float)": "0", "change(//unsigned)": "9223372036854775784", "change(//text)": "1", "change(//boolean)": "0",
 		"changecount(//float,1h)": "4", `changecount(//float,1h,"inc")`: "2", `changecount(//float,#4,"dec")`: "1", "changecount(//text,1h)": "2",
 		"monoinc(//float,#2)": "1", `monoinc(//float,#2,"strict")`: "0", "monodec(//float,#3)": "1", "monoinc(//float,1h)": "0",
+		"monoinc(//float,#2:now-2m)": "1", "monodec(//float,5m:now-1d)": "no value of //float in 5m:now-1d", "changecount(//float,#3:now-2m)": "2",
+		`count(//float,#3:now-2m,"gt",2)`: "2", "countunique(//float,5m:now-1d)": "0", "max(//float,1h:now/h-3m)": "3",
 		"bitand(//unsigned,,1)": "1", "bitand(//unsigned,#2,8)": "8", "fuzzytime(//float,60s)": "0",
 		"nodata(//float,30s)": "0", "nodata(//float2,30s)": "1", `nodata(//float2,30s,"strict")`: "1",
 		"percentile(//float,1h,50)": "3", "percentile(//float,1h,100)": "6", "percentile(//float,1h,0)": "1", "percentile(//float,#3,95)": "6",
