@@ -24,7 +24,7 @@ const (
 )
 
 // calculation computes the values of all due computed items (metrics derived from other items) at one moment.
-// Nodes of a namespace share the values of formulas over several nodes, and the counts of items.
+// Nodes of a namespace share the values of formulas over named nodes or all nodes, and the counts of items.
 type calculation struct {
 	engine     *Engine
 	now        time.Time
@@ -32,11 +32,11 @@ type calculation struct {
 	surveys    map[string]*itemStatistics // by namespace
 }
 
-// aggregateKey identifies an aggregate over several nodes by formula and namespace, so that equal aggregates
-// are computed once.
+// aggregateKey identifies an aggregate by formula, namespace and node, so that equal aggregates are computed once.
 type aggregateKey struct {
 	program   *trigger.Program
 	namespace string
+	node      model.NodeID // zero: the aggregate is the same on all nodes
 }
 
 // computedValue is a computed value, or the error of its computation.
@@ -53,43 +53,50 @@ func (c *calculation) computeItem(ctx context.Context, one *computedItem, namesp
 	case one.program == nil:
 		return c.computeInternalItem(&one.internal, namespace, node)
 	}
-	key := aggregateKey{one.program, namespace}
+	key := aggregateKey{program: one.program, namespace: namespace}
+	if slices.ContainsFunc(one.program.Selections(), func(s trigger.Selection) bool { return s.Host == "" }) {
+		key.node = node
+	}
 	of, known := c.aggregates[key]
 	if !known {
-		of.Value, of.err = c.computeAggregate(ctx, one.program, namespace)
+		of.Value, of.err = c.computeAggregate(ctx, key)
 		c.aggregates[key] = of
 	}
 	return of.Value, of.err
 }
 
-// computeAggregate evaluates an aggregate formula over the item values of all nodes in a namespace.
-func (c *calculation) computeAggregate(ctx context.Context, program *trigger.Program, namespace string) (item.Value, error) {
+// computeAggregate evaluates an aggregate formula over the item values of the selected nodes in a namespace.
+func (c *calculation) computeAggregate(ctx context.Context, of aggregateKey) (item.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, aggregateTimeout)
 	defer cancel()
-	values := make([][]float64, len(program.Selections()))
+	values := make([][]float64, len(of.program.Selections()))
 	for i := range values {
 		var err error
-		if values[i], err = c.selectedValues(ctx, &program.Selections()[i], namespace); err != nil {
+		if values[i], err = c.selectedValues(ctx, &of.program.Selections()[i], of); err != nil {
 			return item.Value{}, err
 		}
 	}
-	return program.Aggregate(values, c.now.UnixNano())
+	return of.program.Aggregate(values, c.now.UnixNano())
 }
 
 // selectedValues returns one value for each item that one selection in an aggregate formula matches.
-func (c *calculation) selectedValues(ctx context.Context, s *trigger.Selection, namespace string) (list []float64, err error) {
+func (c *calculation) selectedValues(ctx context.Context, s *trigger.Selection, aggregate aggregateKey) (list []float64, err error) {
 	from, to := s.Period(c.now.UnixNano())
 	from, to = from/1e6+1, to/1e6
-	q, err := c.engine.opts.Series(namespace).Querier(from, to)
+	q, err := c.engine.opts.Series(aggregate.namespace).Querier(from, to)
 	if err != nil {
 		return nil, err
 	}
 	defer q.Close()
 	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, prommodel.MetricNameLabel, series.MetricName(s.Key))}
-	if s.Host != "*" {
-		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, s.Host))
+	host := s.Host
+	if host == "" {
+		host = c.engine.opts.Directory.Node(aggregate.node).Name.Name
 	}
-	filter := c.newSelectionFilter(namespace)
+	if host != "*" {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, host))
+	}
+	filter := c.newSelectionFilter(aggregate.namespace)
 	set := q.Select(ctx, false, nil, matchers...)
 	var it chunkenc.Iterator
 	for count := 0; set.Next(); {

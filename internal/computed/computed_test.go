@@ -82,6 +82,7 @@ func TestEngineComputes(t *testing.T) {
 		{Key: "busy", Interval: 1e9, Formula: `count(max_foreach(/*/load,1m),"gt",2)`},
 		{Key: "load", Interval: 1e9, Tags: map[string]string{"env": "test"}},
 		{Key: "none", Interval: 1e9, Formula: `sum(last_foreach(/*/load?[not tag="env"]))`},
+		{Key: "own", Interval: 1e9, Formula: "sum(last_foreach(//load))+max(max_foreach(/*/load,1m))"},
 		{Key: "same node", Interval: 1e9, Formula: "last(//load)"},
 		{Key: "seldom", Interval: 3600e9, Formula: "avg(last_foreach(/*/load))"},
 		{Key: "web", Interval: 1e9, Formula: `sum(sum_foreach(/*/load?[group="Web servers" and tag="env:test"],1m))`},
@@ -120,13 +121,13 @@ func TestEngineComputes(t *testing.T) {
 	})
 	e.forms = e.compileTemplates()
 	e.compute(t.Context(), now.Add(-time.Second), now)
-	if len(entries) != 3 || e.Count() != 3*8 {
+	if len(entries) != 3 || e.Count() != 3*9 {
 		t.Fatalf("%d entries, %d values", len(entries), e.Count())
 	}
 	want := map[model.NodeID]map[string]string{
-		1: {"avg": "3", "busy": "1", "web": "3", "zabbix[hosts]": "2", "zabbix[queue,10s]": "2", "zabbix[host,agent,available]": "0",
+		1: {"avg": "3", "own": "8", "busy": "1", "web": "3", "zabbix[hosts]": "2", "zabbix[queue,10s]": "2", "zabbix[host,agent,available]": "0",
 			"none": "unsupported: no item load of the nodes has values", "zabbix[nosuch]": "unsupported: the server does not measure zabbix[nosuch]; docs/metrics.md has the keys"},
-		2: {"zabbix[host,agent,available]": "2"}, 3: {"avg": "100", "zabbix[hosts]": "1"},
+		2: {"own": "10", "zabbix[host,agent,available]": "2"}, 3: {"avg": "100", "own": "200", "zabbix[hosts]": "1"},
 	}
 	for _, entry := range entries {
 		node, values := decodeEntry(t, entry, items)

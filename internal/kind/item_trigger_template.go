@@ -237,7 +237,7 @@ func (t *templateValidation) validateFormulas(at string, list, items []model.Ite
 		if list[i].Formula != "" && len(list[i].Formula) <= maxExpression {
 			program, err := trigger.CompileFormula(items, list[i].Formula, t.macroValue)
 			t.v.recordCompileError(fmt.Sprintf("%s[%d].formula", at, i), err)
-			t.v.FlawIf(err == nil && len(program.Selections()) > 0 && len(model.EntityMacros(list[i].Key)) > 0, fmt.Sprintf("%s[%d].formula", at, i), "make it an item of the template", "a discovered item reads items of its own node")
+			t.v.FlawIf(err == nil && len(program.Selections()) > 0 && len(model.EntityMacros(list[i].Key)) > 0, fmt.Sprintf("%s[%d].formula", at, i), "make it an item of the template", "a discovered item reads single items of its own node")
 		}
 	}
 }

@@ -15,12 +15,12 @@ func CompileForItems(items []model.Item, expression string, macro func(string) (
 	return compileForItems(items, expression, Scope{Macro: macro})
 }
 
-// CompileFormula compiles the formula of a calculated item. The formula may read items of several nodes instead of
-// items of its own node, but not both.
+// CompileFormula compiles the formula of a calculated item. The formula reads single items of its own node or
+// selections of items, but not both.
 func CompileFormula(items []model.Item, formula string, macro func(string) (string, error)) (*Program, error) {
 	p, err := compileForItems(items, formula, Scope{Macro: macro, Aggregates: true})
 	if err == nil && len(p.groups) > 0 && len(p.specs) > 0 {
-		return nil, &Error{formula, 0, "the formula mixes items of its node with those of several nodes: make two items, and a third one of both"}
+		return nil, &Error{formula, 0, "the formula mixes single items with a selection of items (_foreach): make two items, and a third one of both"}
 	}
 	return p, err
 }

@@ -16,7 +16,7 @@ const foreachSuffix = "_foreach"
 // items, and a function that reduces the values of each item to one.
 type Selection struct {
 	Function string // last, avg, count, max, min, sum or exists
-	Host     string // *: all
+	Host     string // *: all; empty: the node of the formula
 	Key      string // with macros replaced; a parameter * stands for any
 	filter   *node
 	period   period
@@ -76,8 +76,6 @@ func (c *compiler) aggregate(n *node) evaluator {
 		}
 	}
 	switch {
-	case s.Host == "":
-		c.fail(of, "name the node, or * for all nodes: /*/%s", s.Key)
 	case s.period.count > 0:
 		c.fail(&each.args[1], "expected a period of time such as 5m")
 	case needs && s.period.span == 0:
@@ -94,7 +92,10 @@ func (c *compiler) aggregate(n *node) evaluator {
 	}
 	i := len(c.program.groups)
 	c.program.groups = append(c.program.groups, s)
-	counts := n.name == "count" || n.name == "item_count"
+	counts, empty := n.name == "count" || n.name == "item_count", unknownBecause("no item "+s.Key+" of the nodes has values")
+	if s.Host == "" {
+		empty = unknownBecause("no item " + s.Key + " of the node has values")
+	}
 	return func(w *Windows) operand {
 		points := make([]point, 0, len(w.groups[i]))
 		for _, v := range w.groups[i] {
@@ -103,7 +104,7 @@ func (c *compiler) aggregate(n *node) evaluator {
 			}
 		}
 		if len(points) == 0 && !counts {
-			return unknownBecause("no item " + s.Key + " of the nodes has values")
+			return empty
 		}
 		return ofFloat(compute(points)).number()
 	}

@@ -33,9 +33,14 @@ func TestAggregates(t *testing.T) {
 			t.Errorf("%s = %v, %v; want %s", formula, v, err, want)
 		}
 	}
-	p, _ := CompileFormula(nil, `avg(last_foreach(/*/load))`, nil)
-	if _, err := p.Aggregate([][]float64{nil}, start); err == nil || !strings.Contains(err.Error(), "no item load") {
-		t.Errorf("without values: %v", err)
+	for host, reason := range map[string]string{"*": "no item load[*] of the nodes has values", "": "no item load[*] of the node has values"} {
+		p, err := CompileFormula(nil, "avg(last_foreach(/"+host+"/load[*]))", nil)
+		if err != nil || p.Selections()[0].Host != host {
+			t.Fatalf("host %q: %v", host, err)
+		}
+		if _, err := p.Aggregate([][]float64{nil}, start); err == nil || err.Error() != reason {
+			t.Errorf("host %q without values: %v", host, err)
+		}
 	}
 }
 
@@ -43,8 +48,8 @@ func TestAggregates(t *testing.T) {
 func TestInvalidAggregatesAreRefused(t *testing.T) {
 	items := []model.Item{{Key: "load"}}
 	for formula, reason := range map[string]string{
-		`last(//load)+avg(last_foreach(/*/load))`: "mixes items",
-		`avg(last_foreach(//load))`:               "name the node",
+		`last(//load)+avg(last_foreach(/*/load))`: "mixes single items",
+		`last(//load)+avg(last_foreach(//load))`:  "mixes single items",
 		`avg(avg_foreach(/*/load))`:               "needs a period",
 		`avg(avg_foreach(/*/load,#3))`:            "a period of time",
 		`avg(avg_foreach(/*/load,2y))`:            "longer than 31d",

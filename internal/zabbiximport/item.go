@@ -192,7 +192,7 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 		}
 		program, err := trigger.CompileFormula(items, of.Formula, t.macroLookup(prototypes != nil))
 		if err == nil && prototypes != nil && len(program.Selections()) > 0 {
-			err = fmt.Errorf("a discovered item can only read items of its own node")
+			err = fmt.Errorf("a discovered item can only read single items of its own node")
 		}
 		if err != nil {
 			im.rejectFormula(t.formulas[of.Key], "item "+of.Key, of, err)
