@@ -206,6 +206,7 @@ spec:
     - {key: tenfold, interval: 1s, formula: "10*last(//agent.ping)+{$MORE}"}
     - {key: hundredfold, interval: 1s, formula: "10*last(//tenfold)", steps: [{multiplier: "2"}]}
     - {key: all.pings, interval: 1s, formula: "sum(last_foreach(/*/agent.ping?[group=\"all\" and tag=\"scope:availability\"]))"}
+    - {key: own.pings, interval: 1s, formula: "10*count(last_foreach(//agent.ping))+700"}
     - {key: none, interval: 1s, formula: "sum(last_foreach(/*/agent.ping?[tag=\"scope:other\"]))"}
     - {key: "zabbix[hosts]", interval: 1s, type: unsigned, internal: true}
     - {key: "zabbix[host,agent,available]", interval: 1s, internal: true}
@@ -238,6 +239,7 @@ func TestServerComputesItems(t *testing.T) {
 		s.AwaitOutput("describe item db1/tenfold", "10*last(//agent.ping)+{$MORE}, every 1s", "12")
 		s.AwaitOutput("describe item db1/hundredfold", "240")
 		s.AwaitOutput("describe item db1/all.pings", "2")
+		s.AwaitOutput("describe item db1/own.pings", "710")
 		s.AwaitOutput("describe item db1/none", "unsupported: no item agent.ping of the nodes has values")
 		s.AwaitOutput("describe item db2/zabbix[host,agent,available]", "the server itself, every 1s", "1")
 		s.AwaitOutput("query zabbix{item=\"zabbix[hosts]\"}", "2")
