@@ -77,12 +77,12 @@ func SkipUnlessRoot(t testing.TB) {
 }
 
 // Port reserves a free port on loopback until the end of the test, and returns its address. No other test gets the
-// address, even while no server listens there. The port lies below the range from which the kernel takes ports, and no
-// other process can take it.
+// address, even while no server listens there. The port lies below those of the kernel and of load runs, and no other
+// process can take it.
 func Port(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
-		port := 10_000 + rand.N(20_000)
+		port := 10_000 + rand.N(10_000)
 		if release, err := reservePort(port); err == nil {
 			t.Cleanup(release)
 			return fmt.Sprintf("127.0.0.1:%d", port)

@@ -9,8 +9,8 @@ import (
 )
 
 // The kernel takes ports for outgoing connections from 32768 on: below, nobody takes a
-// server's while it is down, and neither do the agents of the run.
-const firstPort, lastPort = 10_000, 30_000
+// server's while it is down, and neither do the agents of the run. Tests reserve ports below 20,000 for their servers.
+const firstPort, lastPort = 20_000, 30_000
 
 // ports finds free loopback addresses, all different.
 func ports(n int) ([]string, error) {
