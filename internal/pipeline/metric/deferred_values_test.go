@@ -329,8 +329,12 @@ func TestSlowScriptsLetOtherNodesPass(t *testing.T) {
 		t.Error("a node with deferred values is not waited for")
 	}
 	turns, most := 0, map[model.NodeID]uint32{}
+	resuming, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan struct{})
 	go func() {
-		_ = v.ResumeDeferred(ctx, func(_ context.Context, entries []journal.Entry) error {
+		defer close(ended)
+		_ = v.ResumeDeferred(resuming, func(_ context.Context, entries []journal.Entry) error {
 			apply(block(8, 33, 0, 1)) // values of others come before each turn
 			if value(8, "load") != numbers[8] {
 				t.Errorf("turn %d: the other node waits", turns)
@@ -353,6 +357,8 @@ func TestSlowScriptsLetOtherNodesPass(t *testing.T) {
 		}, slog.New(slog.DiscardHandler))
 	}()
 	testenv.NoError(t, v.WaitDeferred(ctx, map[model.NodeID]model.Partition{7: 3, 9: 3}))
+	stop()
+	<-ended
 	if n := v.Counts().Values; n != 501+numbers[8]-1 || turns < 40 || value(7, "slow") != 1 || value(9, "rest") != 1 {
 		t.Errorf("%d values, %d turns", n, turns)
 	}
