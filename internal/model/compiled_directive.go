@@ -132,7 +132,7 @@ func (c *DirectiveDefinition) ForcesComponents() bool {
 type Component struct {
 	Name      string
 	Method    string // fileContent
-	Arguments []byte // JSON, with {{ .params.NAME }} and {{ .props.NAME }} in its texts
+	Arguments []byte // JSON, with {{ .params.NAME }}, {{ .props.NAME }} and {{ .facts.NAME }} in its texts
 	When      string // condition; empty: always
 	Mode      string // ModeAudit or ModeEnforce, in place of that of the directive; empty: that of the directive
 	// Item has the fields of the loop element for which the component stands. They may hold properties of the node.
@@ -216,8 +216,8 @@ func (c *DirectiveDefinition) eventRules() *CheckDefinition {
 }
 
 // Lookup returns a function that finds the value of a variable in the directive's texts. Properties in the
-// parameters are expanded. The values of secrets are named by parameter.
-func (c *DirectiveDefinition) Lookup(properties PropertyValues, secrets map[string]string) (PropertyValues, error) {
+// parameters are expanded. The values of secrets are named by parameter. facts returns the value of a fact by name.
+func (c *DirectiveDefinition) Lookup(properties PropertyValues, secrets map[string]string, facts func(name string) (string, bool)) (PropertyValues, error) {
 	parameters := make(map[string][]byte, len(c.Parameters)+len(secrets))
 	for name, value := range secrets {
 		parameters[ParameterPrefix+name], _ = json.Marshal(value) // a string always encodes
@@ -236,6 +236,11 @@ func (c *DirectiveDefinition) Lookup(properties PropertyValues, secrets map[stri
 	return func(name string) ([]byte, string, bool) {
 		if strings.HasPrefix(name, ParameterPrefix) {
 			value, ok := parameters[name]
+			return value, "", ok
+		}
+		if fact, isFact := strings.CutPrefix(name, FactPrefix); isFact {
+			text, ok := facts(fact)
+			value, _ := json.Marshal(text) // a string always encodes
 			return value, "", ok
 		}
 		return properties(name)
@@ -301,13 +306,13 @@ func (c *DirectiveDefinition) ReadsSecret(component *Component) (reads bool) {
 }
 
 // ExpandAll expands the variables in all texts of the directive only to find errors before the agent does. Its
-// error says why a component cannot be checked.
+// error says why a component cannot be checked. It takes each fact for known.
 func (c *DirectiveDefinition) ExpandAll(properties PropertyValues) error {
 	secrets := make(map[string]string, len(c.Secrets))
 	for i := range c.Secrets {
 		secrets[c.Secrets[i].Env] = RedactedText
 	}
-	values, err := c.Lookup(properties, secrets)
+	values, err := c.Lookup(properties, secrets, func(name string) (string, bool) { return name, true })
 	if err != nil {
 		return err
 	}

@@ -40,14 +40,19 @@ func (e *TemplateError) Error() string {
 	return fmt.Sprintf("column %d: %s", e.Column, e.Reason)
 }
 
-// MissingError is the error about a property without a value on the node.
+// MissingError is the error about a property or fact without a value on the node.
 type MissingError struct {
 	Property string // the path as written, without .props
 	Reason   string
 }
 
-// Error returns a text that names the property without a value.
-func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
+// Error returns a text that names the property or fact without a value.
+func (e *MissingError) Error() string {
+	if fact, ok := strings.CutPrefix(e.Property, FactPrefix); ok {
+		return fmt.Sprintf("the fact %q is not known on this node", fact)
+	}
+	return fmt.Sprintf("property %q %s", e.Property, e.Reason)
+}
 
 // PropertyValues is a function that returns the value of a node's property by name. It returns the value as
 // JSON, or an error if two groups contradict each other. ok is false for an unset property.
@@ -60,8 +65,9 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 }
 
 // ParseMethodTemplate parses a text in a policy technique as a template with variables. A variable is a property, a
-// parameter of the technique ({{ .params.NAME }}), or the element of a loop ({{ .item }} or {{ .item.FIELD }}). Expand
-// asks for them by the names ".params.NAME", ".item" and ".item.FIELD", and Names lists them in this form.
+// parameter of the technique ({{ .params.NAME }}), a fact of the node ({{ .facts.NAME }}), or the element of a loop
+// ({{ .item }} or {{ .item.FIELD }}). Expand asks for them by the names ".params.NAME", ".facts.NAME", ".item" and
+// ".item.FIELD", and Names lists them in this form.
 func ParseMethodTemplate(text string, shell bool) (*Template, error) {
 	return parseTemplate(text, shell, true)
 }
@@ -317,6 +323,9 @@ func parseVariable(text string, start int, params bool) (end int, part templateP
 // ParameterPrefix precedes the name of a technique's parameter in the names that a template reads.
 const ParameterPrefix = ".params."
 
+// FactPrefix precedes the name of a fact of the node in the names that a template reads.
+const FactPrefix = ".facts."
+
 // ItemName is the name under which a template reads the element of a loop. ItemName, a dot and a field name read a field.
 const ItemName = ".item"
 
@@ -335,10 +344,10 @@ func ItemField(name string) (field string, ok bool) {
 	return strings.TrimPrefix(rest, "."), ok
 }
 
-// methodVariable parses a variable .params.NAME or .item in a technique's template. It begins at an offset and also
+// methodVariable parses a variable .params.NAME, .facts.NAME or .item in a technique's template. It begins at an offset and also
 // returns the offset after the name.
 func methodVariable(text string, at int) (name string, end int, ok bool) {
-	for _, prefix := range []string{ParameterPrefix, ItemName + ".", ItemName} {
+	for _, prefix := range []string{ParameterPrefix, FactPrefix, ItemName + ".", ItemName} {
 		if !strings.HasPrefix(text[at:], prefix) {
 			continue
 		}

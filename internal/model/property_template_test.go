@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -80,6 +82,36 @@ func TestMissingPropertiesAreErrors(t *testing.T) {
 		var missing *MissingError
 		if !errors.As(err, &missing) || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", in, err, want)
+		}
+	}
+}
+
+// TestMethodsReadFacts expands the text of a method with facts, and expects an error for an unknown fact and outside of
+// methods.
+func TestMethodsReadFacts(t *testing.T) {
+	facts := map[string]string{"distributionName": "Debian's 12"}
+	values, err := (&DirectiveDefinition{}).Lookup(testProperties(nil), nil, func(name string) (string, bool) {
+		text, ok := facts[name]
+		return text, ok
+	})
+	testenv.NoError(t, err)
+	p, err := ParseMethodTemplate(`echo {{ .facts.distributionName }}`, true)
+	testenv.NoError(t, err)
+	if got, err := p.Expand(values); err != nil || got != `echo 'Debian'\''s 12'` {
+		t.Errorf("got %s (%v)", got, err)
+	}
+	p, err = ParseMethodTemplate(`{{ .facts.gone }}`, false)
+	testenv.NoError(t, err)
+	if _, err := p.Expand(values); err == nil || err.Error() != `the fact "gone" is not known on this node` {
+		t.Errorf("unknown fact: %v", err)
+	}
+	if _, err := ParseTemplate(`{{ .facts.os }}`, false); err == nil {
+		t.Error("a check may read a fact")
+	}
+	for method, want := range map[string]string{`{{ .facts.anything }}`: "", `{{ .props.gone }}`: `component a: path: property "gone" is not set and has no default`} {
+		d := DirectiveDefinition{Components: []Component{{Name: "a", Method: "filePresent", Arguments: []byte(`{"path": "/` + method + `"}`)}}}
+		if err := d.ExpandAll(testProperties(nil)); fmt.Sprint(err) != cmp.Or(want, "<nil>") {
+			t.Errorf("%s: %v, want %q", method, err, want)
 		}
 	}
 }

@@ -320,7 +320,7 @@ func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 	}
 	properties := func(name string) ([]byte, string, bool) { return []byte("8080"), "", name == "port" }
 	d := &model.DirectiveDefinition{Components: c.Components, Parameters: c.Parameters}
-	lookup, err := d.Lookup(properties, nil)
+	lookup, err := d.Lookup(properties, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,8 @@ func isFailed(s Status) bool { return s == NonCompliant || s == Error || s == Co
 const maxConditionDepth = 100
 
 // ParseCondition compiles a condition, such as changed("NAME") && facts["NAME"] == "TEXT". The functions are changed,
-// ok and failed; facts are compared by == and !=; terms are joined by !, &&, || and parentheses.
+// ok and failed; facts are compared by == and !=; true and false are terms, too; terms are joined by !, &&, || and
+// parentheses.
 func ParseCondition(text string) (*Condition, error) {
 	p := conditionParser{rest: text, size: len(text)}
 	eval := p.parseAlternatives()
@@ -173,7 +174,7 @@ func (p *conditionParser) parseConjunction() func(*Scope) bool {
 }
 
 // parseTerm parses one operand of && or || in a condition. It is a negation, parentheses, a function of a
-// component or a comparison of a fact.
+// component, a comparison of a fact, true or false.
 func (p *conditionParser) parseTerm() func(*Scope) bool {
 	if p.depth++; p.depth > maxConditionDepth {
 		p.fail("the condition is nested too deeply")
@@ -190,6 +191,10 @@ func (p *conditionParser) parseTerm() func(*Scope) bool {
 		inner := p.parseAlternatives()
 		p.expect(")")
 		return inner
+	case p.accept("true"):
+		return func(*Scope) bool { return true }
+	case p.accept("false"):
+		return func(*Scope) bool { return false }
 	case p.accept("facts"):
 		p.expect("[")
 		name := p.quoted()

@@ -28,6 +28,8 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 		`facts["os"] == "linux" && facts["arch"] != "arm64"`: true,
 		`(changed("link") || changed("file")) && ok("link")`: true,
 		`changed("link") || changed("file") && ok("user")`:   false,
+		`false || !true`:                                     false,
+		`ok("link") && true`:                                 true,
 	} {
 		c, err := ParseCondition(text)
 		if err != nil {
@@ -36,7 +38,7 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 			t.Errorf("%s = %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{``, `changed()`, `changed("a"`, `done("a")`, `ok("a") ok("b")`, `facts["a"]`, `facts[a] == "b"`, strings.Repeat("(", 1000), `ok('a')`} {
+	for _, text := range []string{``, `changed()`, `changed("a"`, `done("a")`, `ok("a") ok("b")`, `facts["a"]`, `facts[a] == "b"`, strings.Repeat("(", 1000), `ok('a')`, `falsely`} {
 		if _, err := ParseCondition(text); err == nil {
 			t.Errorf("%q is no condition and was accepted", text)
 		}
@@ -228,7 +230,7 @@ func TestCompileBindsParameters(t *testing.T) {
 		t.Errorf("property names %v, %v", names, err)
 	}
 	properties := func(string) ([]byte, string, bool) { return []byte(`"it's"`), "", true }
-	lookup, err := definition.Lookup(properties, nil)
+	lookup, err := definition.Lookup(properties, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

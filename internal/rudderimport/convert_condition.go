@@ -2,17 +2,25 @@ package rudderimport
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// systems has the conditions here for classes of operating systems. CFEngine sets the classes debian, redhat and suse also
-// on systems that descend from these.
+// systems has the conditions here for the classes true and false, of processors and of operating systems. CFEngine sets
+// the classes debian, redhat and suse also on systems that descend from these.
 var systems = map[string]string{
-	"linux": `facts["os"] == "linux"`, "windows": `facts["os"] == "windows"`,
+	"any": "true", "true": "true", "false": "false", "x86_64": `facts["arch"] == "amd64"`, "aarch64": `facts["arch"] == "arm64"`,
+	"linux": `facts["os"] == "linux"`, "windows": `facts["os"] == "windows"`, "freebsd": `facts["os"] == "freebsd"`,
 	"debian": isDistribution("debian", "ubuntu", "raspbian", "linuxmint", "kali"), "ubuntu": isDistribution("ubuntu"),
 	"redhat": isDistribution("rhel", "centos", "fedora", "almalinux", "rocky", "ol", "scientific"), "fedora": isDistribution("fedora"), "centos": isDistribution("centos"),
 	"almalinux": isDistribution("almalinux"), "rocky": isDistribution("rocky"), "suse": isDistribution("sles", "sled", "opensuse-leap", "opensuse-tumbleweed"),
+}
+
+// versions has, by distribution, the pattern of the versions in its classes that are a whole version of os-release. So
+// ubuntu_22_04 is one, and ubuntu_22 has no equivalent.
+var versions = map[string]*regexp.Regexp{
+	"debian": regexp.MustCompile(`^[0-9]+$`), "centos": regexp.MustCompile(`^[0-9]+$`), "fedora": regexp.MustCompile(`^[0-9]+$`), "ubuntu": regexp.MustCompile(`^[0-9]+_[0-9]+$`),
 }
 
 // isDistribution returns a CEL condition for nodes with one of several Linux distributions, named as in
@@ -37,11 +45,8 @@ var results = map[string]string{
 // convertCondition converts a condition in Rudder's syntax to a condition of Muster. Such a condition is a class
 // expression. Empty: always.
 func (t *technique) convertCondition(text string) (string, error) {
-	switch strings.TrimSpace(text) {
-	case "":
+	if strings.TrimSpace(text) == "" {
 		return "", nil
-	case "false":
-		return "", fmt.Errorf("the condition of the method or block is never true")
 	}
 	c := conditionConverter{technique: t, rest: text}
 	out := c.alternatives()
@@ -134,6 +139,10 @@ func (c *conditionConverter) term() string {
 	}
 	if out := systems[word]; out != "" {
 		return out
+	}
+	name, version, _ := strings.Cut(word, "_")
+	if pattern := versions[name]; pattern != nil && pattern.MatchString(version) {
+		return fmt.Sprintf(`(%s && facts["distributionVersion"] == %q)`, isDistribution(name), strings.ReplaceAll(version, "_", "."))
 	}
 	for _, before := range c.technique.before {
 		if ending, ok := strings.CutPrefix(word, before.prefix+"_"); ok && results[ending] != "" {

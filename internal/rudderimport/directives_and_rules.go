@@ -95,7 +95,7 @@ func (im *importer) importValues(p *conversion.Mapping, what string, t *techniqu
 		}
 		id, value := v.TextOf("name"), v.TextOf("value")
 		name, known := t.parameters[strings.ToLower(id)]
-		text, err := t.expandVariables(value)
+		text, err := t.expandVariables(value, nil)
 		switch {
 		case !known:
 			im.noteLoss(v, what, "value of %s left out: the technique has no such parameter here", id)

@@ -71,7 +71,8 @@ func TestLongDescriptionIsCut(t *testing.T) {
 	}
 }
 
-// TestRealTechniquesAreRead imports techniques from Rudder's own tests, and expects resources of kind Technique.
+// TestRealTechniquesAreRead imports techniques from Rudder's own tests, and expects resources of kind Technique with all
+// methods.
 func TestRealTechniquesAreRead(t *testing.T) {
 	folder := os.Getenv("MUSTER_RUDDER_DATA")
 	if folder == "" {
@@ -82,8 +83,8 @@ func TestRealTechniquesAreRead(t *testing.T) {
 	for _, name := range names {
 		for _, bridge := range []bool{false, true} {
 			text := importText(t, []conversion.File{{Name: filepath.Base(name), Data: testenv.Value(os.ReadFile(name))(t)}}, bridge)
-			if bridge && !strings.Contains(text, "kind: Technique") {
-				t.Errorf("%s: no technique:\n%s", name, text)
+			if !strings.Contains(text, "kind: Technique") || strings.Contains(text, "(true)") {
+				t.Errorf("%s, bridge %v: no technique, or a part was left out:\n%s", name, bridge, text)
 			}
 			t.Logf("%s, bridge %v:\n%s", filepath.Base(name), bridge, text)
 		}

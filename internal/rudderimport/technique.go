@@ -244,7 +244,7 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 		}
 	} else {
 		for _, name := range slices.Sorted(mapKeys(parameters)) {
-			convert := t.expandVariables
+			convert := func(text string) (string, error) { return t.expandVariables(text, inventoryFacts) }
 			if method == "report_if_condition" && name == "condition" {
 				convert = t.convertCondition
 			}
@@ -252,6 +252,11 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 			if err != nil {
 				t.im.noteLoss(p, what, "left out: %s: %v", name, err)
 				return nil
+			}
+			for _, fact := range []struct{ name, words string }{{"distribution", "debian for Debian"}, {"arch", "amd64 for x86_64"}} {
+				if strings.Contains(text, factVariable(fact.name)) {
+					t.im.noteChange(p, what, "%s: the fact %s has other words than Rudder's inventory, such as %s", name, fact.name, fact.words)
+				}
 			}
 			parameters[name] = text
 		}
@@ -295,7 +300,7 @@ func (t *technique) convertLoop(p *conversion.Mapping) (parameter string, end fu
 	for i, one := range elements {
 		element := model.LoopItem{}
 		for _, field := range one.Tree.Names() {
-			text, err := t.expandVariables(one.TextOf(field))
+			text, err := t.expandVariables(one.TextOf(field), nil)
 			if err != nil {
 				return "", end, fmt.Errorf("foreach loop: %s: %w", field, err)
 			}
@@ -354,8 +359,18 @@ var variablePattern = regexp.MustCompile(`\$[{(]([^{}()]*)[})]`)
 // propertyPattern matches a property of the node, with its members.
 var propertyPattern = regexp.MustCompile(`^node\.properties((?:\[[A-Za-z0-9_-]+\])+)$`)
 
-// expandVariables converts Rudder's variables in a text to variables of Muster.
-func (t *technique) expandVariables(text string) (string, error) {
+// inventoryFacts has the facts here that have the values of variables of Rudder's inventory.
+var inventoryFacts = map[string]string{
+	"node.inventory[hostname]": "fqdn", "node.inventory[archDescription]": "arch", "node.inventory[os][name]": "distribution", "node.inventory[os][fullName]": "distributionName",
+	"node.inventory[os][version]": "distributionVersion", "node.inventory[os][kernelVersion]": "kernel",
+}
+
+// factVariable returns the template variable of a fact.
+func factVariable(fact string) string { return "{{ " + model.FactPrefix + fact + " }}" }
+
+// expandVariables converts Rudder's variables in a text to variables of Muster. facts has the facts by variable of the
+// inventory; nil where a text cannot read facts.
+func (t *technique) expandVariables(text string, facts map[string]string) (string, error) {
 	if strings.Contains(text, "{{") {
 		return "", fmt.Errorf("a text with {{ would be read as a template in Muster")
 	}
@@ -364,6 +379,9 @@ func (t *technique) expandVariables(text string) (string, error) {
 		name := found[2 : len(found)-1]
 		if p := propertyPattern.FindStringSubmatch(name); p != nil {
 			return "{{ .props." + strings.ReplaceAll(strings.Trim(p[1], "[]"), "][", ".") + " }}"
+		}
+		if fact, ok := facts[name]; ok {
+			return factVariable(fact)
 		}
 		path := model.ItemName + "."
 		for _, variable := range slices.Backward(t.loops) {

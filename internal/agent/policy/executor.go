@@ -83,7 +83,10 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 		secrets, r.secretFault = x.Secrets(limited, c.Secrets)
 		r.hider = newRedactor(secrets)
 	}
-	r.values, r.fault = c.Lookup(values, secrets)
+	r.values, r.fault = c.Lookup(values, secrets, func(name string) (string, bool) {
+		text, ok := r.scope.Facts[name]
+		return text, ok
+	})
 	for i := range c.Components {
 		excused := waived(c.Components[i].Name)
 		status, message := r.evaluate(limited, &c.Components[i], x.Enforce && mode.EnforcesComponent(c, &c.Components[i]) && !excused)

@@ -473,6 +473,18 @@ func TestConditionsSkipComponents(t *testing.T) {
 	}
 }
 
+// TestMethodsReadFactsOfTheNode runs methods with facts in their texts, and expects the facts of the node. A component
+// with an unknown fact cannot be checked.
+func TestMethodsReadFactsOfTheNode(t *testing.T) {
+	n := newTestNode(t)
+	methods := `{"component": "file", "fileContent": {"path": "$N/f", "content": "{{ .facts.os }}"}},
+		{"component": "unknown", "filePresent": {"path": "$N/{{ .facts.none }}"}}`
+	status, messages := n.run(true, methods)
+	if status != "repaired, could not check" || n.read("f") != "linux" || !strings.Contains(messages, `the fact "none" is not known on this node`) {
+		t.Errorf("%s: %s, file %q", status, messages, n.read("f"))
+	}
+}
+
 // TestForbiddenChangesAreOnlyAudited runs an enforcing policy directive on an agent that forbids changes, and expects only an
 // audit.
 func TestForbiddenChangesAreOnlyAudited(t *testing.T) {
