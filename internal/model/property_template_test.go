@@ -86,8 +86,8 @@ func TestMissingPropertiesAreErrors(t *testing.T) {
 	}
 }
 
-// TestMethodsReadFacts expands the text of a method with facts, and expects an error for an unknown fact and outside of
-// methods.
+// TestMethodsReadFacts expands the text of a method with facts, and expects their values. An unknown fact and a fact
+// outside of methods are errors.
 func TestMethodsReadFacts(t *testing.T) {
 	facts := map[string]string{"distributionName": "Debian's 12"}
 	values, err := (&DirectiveDefinition{}).Lookup(testProperties(nil), nil, func(name string) (string, bool) {
