@@ -54,7 +54,7 @@ func joinParagraphs(text string) string {
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
-// hangingIndent returns the column at which a line of help continues. That is the second column of a list of commands
+// hangingIndent returns the indentation of the wrapped part of a line of help. That is the second column of a list of commands
 // or flags, and the indentation of other lines.
 func hangingIndent(line string) int {
 	const deepest, widestName = 8, 45

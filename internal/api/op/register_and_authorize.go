@@ -96,7 +96,7 @@ const (
 	// maxBodyBytes bounds the body of a request, in bytes, unless its operation declares another bound. The bounds
 	// are huma's: a wrapped body would hide from net/http that unread bytes are left on the connection.
 	maxBodyBytes = 256 << 10
-	// largeBodyBytes is the size of a body above which a user can send only few at a time.
+	// largeBodyBytes is the size of a large body. A user can send only few of them at a time.
 	largeBodyBytes = 1 << 20
 	// maxConditions is the most requests of one user that evaluate a condition at a time. Others of the user wait.
 	maxConditions = 2

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/view"
 )
 
-// userRequest returns a request of a user, which a test hands to the routes.
+// userRequest returns a request with the identity of a user.
 func userRequest(t *testing.T, user, method, target, body string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")

@@ -1,4 +1,4 @@
-// Package folder keeps what a run shows in one folder, for people and for other programs:
+// Package folder writes the files of a load run to one folder, for people and for other programs:
 //
 //	run.json        the whole report (report.Report)
 //	report.html     the same to look at
@@ -51,7 +51,7 @@ func Make(path string) (*Folder, error) {
 // Files of a folder beside run.json and report.html.
 const (
 	ServerLog      = "server.log"     // of the server under test
-	ObservationLog = "observed.jsonl" // by which the run can be judged again
+	ObservationLog = "observed.jsonl" // the input of muster load judge
 )
 
 // Save writes the report, its page, and the server's log unless it is empty, and lists them in the report. It tries every file.

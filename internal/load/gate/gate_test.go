@@ -124,7 +124,7 @@ func TestBaseline(t *testing.T) {
 		t.Errorf("files %v", files)
 	}
 	other := *sc
-	other.Objectives = map[string]scenario.Limit{"p99": "1s"} // what is asked decides nothing here
+	other.Objectives = map[string]scenario.Limit{"p99": "1s"} // gates ignore objectives
 	if _, err := Read(dir, &other); err != nil {
 		t.Error(err)
 	}

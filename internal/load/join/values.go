@@ -95,7 +95,7 @@ func (b *outbox[T]) send(ctx context.Context, m *monitor, out io.Writer, flush f
 type reader struct {
 	in      io.Reader
 	most    int    // bytes of a value
-	alive   func() // extends the time for which the other side may be silent
+	alive   func() // restarts the timer that ends a silent connection
 	left    int    // bytes that the present value may still have
 	decoder *json.Decoder
 }

@@ -97,7 +97,7 @@ func TestQuickByNameAndByFlag(t *testing.T) {
 	}
 }
 
-// TestLint expects that a scenario on the standard input is read, and what it waits for.
+// TestLint reads a scenario from the standard input, and expects the list of its missing capabilities.
 func TestLint(t *testing.T) {
 	said, err := loadCommand(t, "agents: [{name: a, count: 4, keepalive: {interval: 20s}}]\nneeds: [fleet-of-servers]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
 	if err != nil || !strings.Contains(said, "waits for fleet-of-servers") {

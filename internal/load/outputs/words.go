@@ -116,7 +116,7 @@ func fillIn(dst []byte, words string, r uint64) []byte {
 type Generator interface {
 	// Status is the next one of a state that had the one before. first: it had none.
 	Status(a, c int, definition *model.CheckDefinition, seq uint64, before model.Status, first bool) model.Status
-	// Output appends what the check says with that status to dst.
+	// Output appends the output of the check for that status to dst.
 	Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte
 }
 

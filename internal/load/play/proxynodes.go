@@ -26,7 +26,7 @@ type about struct {
 // pair is the event state of one proxy node and one check, for which many agents send results. Its lock is taken under
 // the agents'.
 type pair struct {
-	thing int // its number among the scenario's: what it says is by that, whoever runs the check
+	thing int // number of the proxy node in the scenario; it determines the outputs, on any agent
 
 	mu           sync.Mutex
 	observe.Pair // the entry counts results and refusals of all agents; number and digest are those of Last

@@ -37,11 +37,11 @@ type robin struct {
 type round struct {
 	mu            sync.Mutex
 	observe.Round        // its intervals are known once the timetable starts
-	slot          int64  // the last of which a turn was given …
-	since         int64  // … and when it was given first, ns since the run was made
-	by            *agent // who got it last …
-	gave          int64  // … and when
-	able          bool   // … and could run it
+	slot          int64  // number of the last slot with a turn
+	since         int64  // time of the first turn in this slot, ns since the run was made
+	by            *agent // agent of the last turn
+	gave          int64  // time of the last turn
+	able          bool   // the agent of the last turn could run the check
 	plain         bool   // it was given first when it began, and the interval before had its fleet: nothing else can have been meant
 	ranAt         int64  // when a run of it was acknowledged first; zero: none was
 }

@@ -2,7 +2,6 @@ package compliance
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"reflect"
@@ -323,23 +322,7 @@ func goldenRun() *Run {
 
 // TestSnapshotMatchesGoldenFile encodes a run, and compares the bytes with a golden file.
 func TestSnapshotMatchesGoldenFile(t *testing.T) {
-	testenv.Golden(t, "testdata/run-v1.hex", hex.Dump(goldenRun().append(nil)), "a new SectionVersion")
-}
-
-// TestReceiveTimeOfOlderSnapshots decodes a run with its receive time from the snapshot of an older server. The run is
-// the same as without.
-func TestReceiveTimeOfOlderSnapshots(t *testing.T) {
-	run := goldenRun()
-	head := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(run.Unit)), uint64(run.Definition))
-	head = binary.AppendVarint(head, run.Executed)
-	rest, ok := bytes.CutPrefix(run.append(nil), append(bytes.Clone(head), 0))
-	if !ok {
-		t.Fatal("the encoded run has another beginning")
-	}
-	d := shard.NewDecoder(append(binary.AppendVarint(head, run.Executed+7), rest...))
-	if got := decodeRun(d); d.Err() != nil || !reflect.DeepEqual(&got, run) {
-		t.Errorf("decoded %+v, %v, want %+v", got, d.Err(), run)
-	}
+	testenv.Golden(t, "testdata/run-v2.hex", hex.Dump(goldenRun().append(nil)), "a new SectionVersion")
 }
 
 // FuzzDecodeRun decodes random bytes as a stored run, and expects an error or the same run after re-encoding.

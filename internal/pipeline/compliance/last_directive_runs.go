@@ -164,7 +164,7 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 type reducer struct{ *View }
 
 // SectionVersion is the version of the compliance view's section in snapshots.
-const SectionVersion = 1
+const SectionVersion = 2
 
 // Section returns the name and version of the compliance view's part of a snapshot. It implements shard.Reducer.
 func (reducer) Section() shard.Section {

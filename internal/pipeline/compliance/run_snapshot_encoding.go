@@ -38,7 +38,6 @@ func (r *Run) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Unit))
 	b = binary.AppendUvarint(b, uint64(r.Definition))
 	b = binary.AppendVarint(b, r.Executed)
-	b = binary.AppendVarint(b, 0) // the receive time in older snapshots
 	b = binary.AppendVarint(b, r.Changed)
 	b = binary.AppendUvarint(b, uint64(r.DurationMs))
 	b = shard.AppendBool(b, r.Enforced)
@@ -86,7 +85,6 @@ func decodeRun(d *shard.Decoder) (r Run) {
 	r.Unit = model.UnitID(d.Uint32())
 	r.Outcome = &Outcome{Definition: model.DefinitionID(d.Uint32())}
 	r.Executed = d.Int()
-	_ = d.Int() // receive time in older snapshots
 	r.Changed = d.Int()
 	r.DurationMs, r.Enforced = d.Uint32(), d.Byte() == 1
 	components := d.Uint32()

@@ -48,7 +48,7 @@ const maxRunBytes = 55
 // snapshots.
 func TestMemoryOfRuns(t *testing.T) {
 	if testing.Short() || testenv.Race {
-		t.Skip("it simulates 2,000 nodes")
+		t.Skip("the test simulates 2,000 nodes")
 	}
 	const nodes = 2000
 	f := newSimulatedFleet(nodes, 96, 11)

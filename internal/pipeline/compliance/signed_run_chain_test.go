@@ -317,7 +317,7 @@ func goldenChain() *Chain {
 
 // TestChainMatchesGoldenFile encodes a chain of signed runs, and compares the bytes with a golden file.
 func TestChainMatchesGoldenFile(t *testing.T) {
-	testenv.Golden(t, "testdata/chain-v1.hex", hex.Dump(goldenChain().append(nil)), "a new SectionVersion")
+	testenv.Golden(t, "testdata/chain-v2.hex", hex.Dump(goldenChain().append(nil)), "a new SectionVersion")
 }
 
 // FuzzDecodeChain decodes random bytes as a stored hash chain, and expects an error or an unchanged

@@ -2,12 +2,9 @@ package metric
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -388,39 +385,6 @@ func TestDeferredNodesTakeTurns(t *testing.T) {
 	for node := model.NodeID(1); node <= nodes; node++ {
 		if turns[node] != 1 {
 			t.Errorf("node %d has %d turns", node, turns[node])
-		}
-	}
-}
-
-// TestOlderSectionIsRead restores the sections of the golden file of version 1, which has no deferred values.
-func TestOlderSectionIsRead(t *testing.T) {
-	text, err := os.ReadFile("testdata/section-v1.hex")
-	testenv.NoError(t, err)
-	old := map[string][]byte{}
-	name := ""
-	for line := range strings.Lines(string(text)) {
-		if len(line) < 60 || line[8:10] != "  " {
-			name = strings.TrimSpace(line)
-			continue
-		}
-		data, err := hex.DecodeString(strings.ReplaceAll(line[10:58], " ", ""))
-		testenv.NoError(t, err)
-		old[name] = append(old[name], data...)
-	}
-	for name, v := range goldenViews(t) {
-		body, at := v.shard.Snapshot(3, nil)
-		was, is := old[name], reducer{v.View}.Encode(v.shard.Partition(3), nil)
-		head := binary.LittleEndian.AppendUint64([]byte("\x07metrics\x02"), uint64(len(is)))
-		from := strings.Index(string(body), string(head))
-		if from < 0 || len(was) == 0 {
-			t.Fatalf("%s: the section was not found", name)
-		}
-		older := append(slices.Clone(body[:from]), binary.LittleEndian.AppendUint64([]byte("\x07metrics\x01"), uint64(len(was)))...)
-		older = append(append(older, was...), body[from+len(head)+len(is):]...)
-		again := shard.New(shard.Options{Workers: 1, Definitions: v.opts.Definitions})
-		New(again, Options{Definitions: v.opts.Definitions})
-		if testenv.NoError(t, again.Restore(3, at, older)); again.Hash(3) != v.shard.Hash(3) {
-			t.Errorf("%s: the restored view differs", name)
 		}
 	}
 }

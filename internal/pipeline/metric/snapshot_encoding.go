@@ -145,9 +145,7 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 		p.sequence++
 		p.pending = append(p.pending, Verdict{Node: r.Node, Verdict: *r.Verdict, sequence: p.sequence})
 	}
-	if d.Version() > 1 {
-		p.decodeDeferred(v, d)
-	}
+	p.decodeDeferred(v, d)
 }
 
 // decodeTemplateState decodes the item and trigger states of one Template on one node from a snapshot.

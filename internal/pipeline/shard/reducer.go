@@ -37,8 +37,7 @@ type Reducer interface {
 	// bytes. It must not keep dst.
 	Encode(p *Partition, dst []byte) []byte
 	// Decode fills p's empty state. The shard's section is decoded already, so that the
-	// nodes exist. d is at the section's end when Decode returns, or has an error. A section of
-	// an older version comes too (Decoder.Version).
+	// nodes exist. d is at the section's end when Decode returns, or has an error.
 	Decode(p *Partition, d *Decoder)
 
 	// NewApplier returns the reducer's half of a worker: scratch memory that only one

@@ -124,10 +124,9 @@ func (p *Partition) decodeSections(d *Decoder) error {
 		switch {
 		case section.Name != known.Name || decoded[section.Name]:
 			return fmt.Errorf("%w: found section %q, expected %q", ErrSnapshot, section.Name, known.Name)
-		case section.Version == 0 || section.Version > known.Version:
+		case section.Version != known.Version:
 			return fmt.Errorf("%w: section %q has version %d, this program reads version %d", ErrSnapshot, section.Name, section.Version, known.Version)
 		}
-		body.version = section.Version
 		decoded[section.Name] = true
 		if decode(body); body.err == nil && len(body.rest) > 0 {
 			body.Fail("bytes after the end")
@@ -222,16 +221,12 @@ var ErrSnapshot = errors.New("snapshot is malformed")
 // Decoder reads one reducer's section of a snapshot. After the first error it returns zeros. Slices that it returns
 // alias the section.
 type Decoder struct {
-	rest    []byte
-	err     error
-	version uint8 // of the section
+	rest []byte
+	err  error
 }
 
 // NewDecoder returns a decoder of a snapshot section.
 func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
-
-// Version returns the version of the snapshot section. It may be older than that of the reducer's Section.
-func (d *Decoder) Version() uint8 { return d.version }
 
 // Rest returns the bytes of the snapshot section that the decoder has not read yet.
 func (d *Decoder) Rest() []byte { return d.rest }
