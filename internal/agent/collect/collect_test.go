@@ -135,7 +135,7 @@ func TestBlockedItemDelaysNoOtherItem(t *testing.T) {
 			runs++
 			<-release
 			return item.FromUnsigned(7), nil
-		}, "", true}
+		}, "", true, everywhere}
 		go w.Run(t.Context())
 		interval := model.Duration(10 * time.Second)
 		w.Set([]*model.TemplateDefinition{{Definition: model.Definition{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}}, noProperties)
@@ -171,11 +171,11 @@ func TestSlowWebPagesDelayNoFileSystemItem(t *testing.T) {
 		w.collectors["web.page.get"] = collector{"[host]", func(ctx context.Context, _ *machine, _ *Key) (item.Value, error) {
 			<-ctx.Done()
 			return item.Value{}, ctx.Err()
-		}, "", true}
+		}, "", true, everywhere}
 		w.collectors["vfs.fs.size"] = collector{"[path]", func(context.Context, *machine, *Key) (item.Value, error) {
 			runs++
 			return item.FromUnsigned(7), nil
-		}, "", true}
+		}, "", true, everywhere}
 		go w.Run(t.Context())
 		interval := model.Duration(10 * time.Second)
 		var pages []model.Item
@@ -221,18 +221,6 @@ func TestValueBlocksAreBounded(t *testing.T) {
 		synctest.Wait()
 		if len(got) != 250 || !slices.Equal(rows, []uint32{100, 100, 50}) || got[0] != 1 || got[249] != 1 {
 			t.Errorf("values of %d items in blocks of %d", len(got), rows)
-		}
-	})
-}
-
-// FuzzCountLogins counts the logins in random bytes as a utmp file and expects no panic
-func FuzzCountLogins(f *testing.F) {
-	one := make([]byte, 384)
-	one[0], one[44] = 7, 'x'
-	f.Add(one)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if n := countLogins(data, func(uint32) bool { return true }); n > uint64(len(data)/384) {
-			t.Fatalf("%d logins in %d bytes", n, len(data))
 		}
 	})
 }

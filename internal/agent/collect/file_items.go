@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -74,7 +73,7 @@ func parseFileTypes(k *Key, i int) (map[string]bool, error) {
 // path returns the file path that the first parameter of an item key names.
 func (m *machine) path(k *Key) (string, error) {
 	if path := k.Parameter(0, ""); path != "" {
-		return filepath.Join("/", m.root, path), nil
+		return pathInRoot(m.root, path), nil
 	}
 	return "", errNoPath(k)
 }

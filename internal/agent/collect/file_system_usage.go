@@ -65,3 +65,29 @@ func selectAmount(k *Key, total, free, used float64) (item.Value, error) {
 	}
 	return item.Value{}, errUnknownMode(k, 1, "total", "free", "used", "pfree", "pused")
 }
+
+// amounts has a file system's total, free and used bytes (or inodes) with their percentages. Its JSON fields are those
+// of the item vfs.fs.get.
+type amounts struct {
+	Total uint64  `json:"total"`
+	Free  uint64  `json:"free"`
+	Used  uint64  `json:"used"`
+	PFree percent `json:"pfree"`
+	PUsed percent `json:"pused"`
+}
+
+// percent is a percentage that JSON shows with six decimals, as Zabbix does
+type percent float64
+
+// MarshalJSON formats the percentage with six decimals
+func (p percent) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.6f", float64(p)), nil }
+
+// newAmounts returns a file system's total, free and used amounts, with the percentages of free and used. none is the
+// free share of a file system without a size.
+func newAmounts(total, free, used, none float64) amounts {
+	a := amounts{uint64(total), uint64(free), uint64(used), percent(none), 0}
+	if free+used > 0 {
+		a.PFree, a.PUsed = percent(free/(free+used)*100), percent(used/(free+used)*100)
+	}
+	return a
+}

@@ -204,6 +204,7 @@ func (w *Scheduler) newGroups(c *model.TemplateDefinition, properties model.Prop
 func (w *Scheduler) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() { w.machine.samples.run(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -336,9 +337,9 @@ const (
 // maxText bounds one text, in bytes.
 const maxText = 64 << 10
 
-// cutText shortens the text of an item value to maxText bytes. Other values stay unchanged.
+// cutText shortens the text of an item value to maxText bytes. Other values, and lists of jsonValue, stay unchanged.
 func cutText(v item.Value) item.Value {
-	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText {
+	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText && (len(text) > maxList || text[0] != '[') {
 		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))
 	}
 	return v

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -40,6 +41,27 @@ func isLogKey(name string) bool {
 	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count"}, name)
 }
 
+// windowsPath matches absolute paths of Windows.
+var windowsPath = regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`)
+
+// splitLogPath splits the path of a log after its folder. In a path of Windows the rest may be a regular expression with
+// the character \, so that the longest folder that exists counts, else the last one.
+func splitLogPath(path string) (dir, name string) {
+	if !windowsPath.MatchString(path) {
+		return filepath.Split(path)
+	}
+	for end := len(path); ; {
+		end = strings.LastIndexAny(path[:end], `\/`)
+		if end < 3 {
+			end = strings.LastIndexAny(path, `\/`)
+			return path[:end+1], path[end+1:]
+		}
+		if info, err := os.Stat(path[:end+1]); err == nil && info.IsDir() {
+			return path[:end+1], path[end+1:]
+		}
+	}
+}
+
 // logOptions are the values of the parameter options. Each of them describes files that a reader follows anyway.
 var logOptions = []string{"", "rotate", "copytruncate", "mtime-reread", "mtime-noreread"}
 
@@ -50,11 +72,11 @@ func parseLogItem(k *Key, text, root string) (*logItem, error) {
 	}
 	l := &logItem{key: text, count: strings.HasSuffix(k.Name, ".count"), rate: defaultLineRate}
 	path := k.Parameter(0, "")
-	if !strings.HasPrefix(path, "/") {
+	if !strings.HasPrefix(path, "/") && !windowsPath.MatchString(path) {
 		return fail("the file %q is not an absolute path; write %s[/var/log/syslog]", path, k.Name)
 	}
-	dir, name := filepath.Split(path)
-	if l.dir, l.base = filepath.Join("/", root, dir), name; name == "" {
+	dir, name := splitLogPath(path)
+	if l.dir, l.base = pathInRoot(root, dir), name; name == "" {
 		return fail("the file %q is a folder", path)
 	}
 	var err error

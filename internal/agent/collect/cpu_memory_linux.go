@@ -9,32 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
-
-// machine reads the values of items from the local computer. It keeps the counters of the previous collection.
-type machine struct {
-	root string // of /proc; empty: /
-	host string
-	boot func() time.Duration
-	run  func(ctx context.Context, command string) (output string, err error)
-
-	mu     sync.Mutex
-	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
-}
-
-// exchangeCounters stores an item's new counters and returns the counters of its previous collection. The result is nil
-// after the first collection.
-func (m *machine) exchangeCounters(k *Key, now []float64) (before []float64) {
-	id := k.Name + " " + strings.Join(k.Parameters, ",")
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, m.memory[id] = m.memory[id], now
-	return before
-}
 
 // readNames returns the sorted names of the files in a folder of /proc or /sys
 func (m *machine) readNames(path string) (names []string, err error) {
@@ -46,20 +23,6 @@ func (m *machine) readNames(path string) (names []string, err error) {
 		names = append(names, one.Name())
 	}
 	return names, nil
-}
-
-// read returns the content of a file of the kernel, such as /proc/stat.
-func (m *machine) read(path string) (string, error) {
-	data, err := os.ReadFile(filepath.Join("/", m.root, path))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("this machine has no file %s", path)
-	}
-	return string(data), err
-}
-
-// errUnknownMode returns the error for an item key with a parameter outside the allowed values.
-func errUnknownMode(k *Key, i int, allowed ...string) error {
-	return fmt.Errorf("%s: the parameter %q is unknown; write one of %s", k.Name, k.Parameter(i, ""), strings.Join(allowed, ", "))
 }
 
 // uptime collects the item system.uptime, the seconds since the machine's start.
@@ -90,18 +53,10 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, fmt.Errorf("/proc/loadavg has an unexpected content: %q", text)
 	}
-	switch k.Parameter(0, "all") {
-	case "all":
-	case "percpu":
+	return loadPerCPU(k, load, func() (uint32, error) {
 		lines, err := m.cpuLines()
-		if err != nil {
-			return item.Value{}, err
-		}
-		load /= float64(max(len(lines)-1, 1))
-	default:
-		return item.Value{}, errUnknownMode(k, 0, "all", "percpu")
-	}
-	return item.FromFloat(load), nil
+		return uint32(max(len(lines)-1, 0)), err
+	})
 }
 
 // discoverCPUs collects the item system.cpu.discovery, the list of CPUs for Zabbix's low-level discovery. A CPU
@@ -186,28 +141,7 @@ func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		}
 		line = n + 1
 	}
-	column := -1
-	for i, name := range cpuStates {
-		if name == k.Parameter(1, "user") {
-			column = i
-		}
-	}
-	if column < 0 {
-		return item.Value{}, errUnknownMode(k, 1, cpuStates...)
-	}
-	now := lines[line]
-	before := m.exchangeCounters(k, now)
-	if before == nil {
-		return item.Value{}, nil
-	}
-	total := 0.0
-	for i := range now {
-		total += now[i] - before[i]
-	}
-	if total <= 0 {
-		return item.Value{}, nil
-	}
-	return item.FromFloat((now[column] - before[column]) / total * 100), nil
+	return m.shareOfTime(k, cpuStates, lines[line])
 }
 
 // meminfo parses /proc/meminfo and returns its values in bytes by name
@@ -237,34 +171,11 @@ func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, err
 	}
-	total, available := info["MemTotal"], info["MemAvailable"]
-	used := total - info["MemFree"]
-	switch mode := k.Parameter(0, "total"); mode {
-	case "pused", "pavailable":
-		if total == 0 {
-			return item.Value{}, errors.New("/proc/meminfo has no total")
-		}
-		if mode == "pused" {
-			return item.FromFloat(used / total * 100), nil
-		}
-		return item.FromFloat(available / total * 100), nil
-	case "total":
-		return item.FromUnsigned(uint64(total)), nil
-	case "free":
-		return item.FromUnsigned(uint64(info["MemFree"])), nil
-	case "available":
-		return item.FromUnsigned(uint64(available)), nil
-	case "used":
-		return item.FromUnsigned(uint64(used)), nil
-	case "buffers":
-		return item.FromUnsigned(uint64(info["Buffers"])), nil
-	case "cached":
-		return item.FromUnsigned(uint64(info["Cached"])), nil
-	case "active", "inactive", "slab", "anon":
-		field := map[string]string{"active": "Active", "inactive": "Inactive", "slab": "Slab", "anon": "AnonPages"}[mode]
-		return item.FromUnsigned(uint64(info[field])), nil
-	}
-	return item.Value{}, errUnknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
+	return selectMemory(k, info["MemTotal"], []memoryAmount{
+		{"total", info["MemTotal"]}, {"free", info["MemFree"]}, {"available", info["MemAvailable"]}, {"used", info["MemTotal"] - info["MemFree"]},
+		{"buffers", info["Buffers"]}, {"cached", info["Cached"]}, {"active", info["Active"]}, {"inactive", info["Inactive"]},
+		{"slab", info["Slab"]}, {"anon", info["AnonPages"]},
+	}, "available", "used")
 }
 
 // swapSize collects the item system.swap.size[,MODE], an amount of swap space such as free or used.
@@ -273,27 +184,5 @@ func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, err
 	}
-	total, free := info["SwapTotal"], info["SwapFree"]
-	percent := func(part float64) (item.Value, error) {
-		if total == 0 {
-			return item.FromFloat(part), nil
-		}
-		return item.FromFloat(part / total * 100), nil
-	}
-	switch k.Parameter(1, "free") {
-	case "total":
-		return item.FromUnsigned(uint64(total)), nil
-	case "free":
-		return item.FromUnsigned(uint64(free)), nil
-	case "used":
-		return item.FromUnsigned(uint64(total - free)), nil
-	case "pfree":
-		if total == 0 {
-			return item.FromFloat(100), nil
-		}
-		return percent(free)
-	case "pused":
-		return percent(total - free)
-	}
-	return item.Value{}, errUnknownMode(k, 1, "total", "free", "used", "pfree", "pused")
+	return selectSwap(k, info["SwapTotal"], info["SwapFree"])
 }

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -97,10 +96,4 @@ func discoverDevices(_ context.Context, m *machine, _ *Key) (item.Value, error) 
 		rows = append(rows, row)
 	}
 	return jsonValue(rows)
-}
-
-// jsonValue encodes v as JSON and returns the text as an item value.
-func jsonValue(v any) (item.Value, error) {
-	text, err := json.Marshal(v)
-	return item.FromText(string(text)), err
 }

@@ -1,0 +1,40 @@
+package collect
+
+// measuresOfSystem returns the functions that measure the keys of Linux, by the names of the keys.
+func measuresOfSystem() map[string]measureFunc {
+	return map[string]measureFunc{
+		"kernel.maxfiles":      kernelNumber("/proc/sys/fs/file-max"),
+		"kernel.maxproc":       kernelNumber("/proc/sys/kernel/pid_max"),
+		"kernel.openfiles":     kernelNumber("/proc/sys/fs/file-nr"),
+		"net.if.collisions":    networkCollisions,
+		"net.if.discovery":     discoverInterfaces,
+		"net.if.in":            networkTraffic(true, false),
+		"net.if.out":           networkTraffic(false, true),
+		"net.if.total":         networkTraffic(true, true),
+		"net.tcp.listen":       socketListens("tcp", "0A"),
+		"net.udp.listen":       socketListens("udp", "07"),
+		"proc.mem":             processMemory,
+		"proc.num":             processNumber,
+		"system.boottime":      kernelStat("btime"),
+		"system.cpu.discovery": discoverCPUs,
+		"system.cpu.intr":      kernelStat("intr"),
+		"system.cpu.load":      cpuLoad,
+		"system.cpu.num":       cpuNumber,
+		"system.cpu.switches":  kernelStat("ctxt"),
+		"system.cpu.util":      cpuUtil,
+		"system.sw.os":         operatingSystem,
+		"system.swap.in":       swapTraffic("pswpin", 0),
+		"system.swap.out":      swapTraffic("pswpout", 4),
+		"system.swap.size":     swapSize,
+		"system.uname":         uname,
+		"system.uptime":        uptime,
+		"system.users.num":     usersNumber,
+		"vfs.dev.discovery":    discoverDevices,
+		"vfs.dev.read":         deviceTraffic(0),
+		"vfs.dev.write":        deviceTraffic(4),
+		"vfs.fs.discovery":     discoverFileSystems,
+		"vfs.fs.get":           fileSystems,
+		"vfs.fs.inode":         fileSystemInodes,
+		"vm.memory.size":       memorySize,
+	}
+}
