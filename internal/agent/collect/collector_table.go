@@ -189,6 +189,9 @@ func collectorTable() map[string]collector {
 
 		"vm.vmemory.size": {"[available|pavailable|total|used|pused]", nil, "memory and page files together in bytes, or a share in percent", false, wine},
 
+		"wmi.get":    {"[namespace,query]", nil, "the first property of the first object that a WMI query finds", true, wine},
+		"wmi.getall": {"[namespace,query]", nil, "JSON: all objects that a WMI query finds", true, wine},
+
 		"vm.memory.size": {"[total|free|available|pavailable|used|pused|buffers|cached|active|inactive|slab|anon]", nil, "memory in bytes, or a share in percent", false, everywhere},
 	}
 }

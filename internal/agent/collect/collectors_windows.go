@@ -34,5 +34,7 @@ func measuresOfSystem() map[string]measureFunc {
 		"vfs.fs.get":                 fileSystems,
 		"vm.memory.size":             memorySize,
 		"vm.vmemory.size":            virtualMemorySize,
+		"wmi.get":                    wmiValue,
+		"wmi.getall":                 wmiObjects,
 	}
 }

@@ -67,6 +67,8 @@ func windowsKeys() map[string]func(v item.Value) bool {
 		"vfs.fs.discovery": rows("{#FSNAME}", "{#FSTYPE}", "{#FSLABEL}", "{#FSDRIVETYPE}"), "vfs.fs.get": rows("fsname", "fstype", "bytes"),
 		"vfs.fs.size[C:]": positive, "vfs.fs.size[C:,pused]": percent, "vfs.fs.size[C:,free]": positive,
 		"vm.memory.size": positive, "vm.memory.size[pavailable]": percent, "vm.memory.size[cached]": number, "vm.vmemory.size[total]": positive, "vm.vmemory.size[pused]": percent,
+		`wmi.get[root\cimv2,select NumberOfLogicalProcessors from Win32_ComputerSystem]`: positive, `wmi.get[root\cimv2,select Caption from Win32_OperatingSystem]`: present,
+		`wmi.getall[root\cimv2,"select Name, DriveType from Win32_LogicalDisk"]`: rows("DriveType"),
 	}
 }
 

@@ -65,6 +65,8 @@ func (s pdhStatus) Error() string {
 }
 
 // callPDH calls a function of the Performance Data Helper.
+//
+//go:uintptrescapes
 func callPDH(of *windows.LazyProc, arguments ...uintptr) error {
 	if err := of.Find(); err != nil {
 		return err
