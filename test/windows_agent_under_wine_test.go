@@ -35,7 +35,7 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		program, filepath.Join(folder, "muster-agent.exe"), "--state-dir", inWindows(a.State), "--name", a.Name,
 	}, a.Args...)...)
 	s.AwaitOutput("get nodes", "pane")
-	list := s.AwaitOutput("get items pane", "kernel.openfiles: agents collect this key on Linux, macOS, FreeBSD only, not on windows", "vfs.fs.size[C:,pused]", "proc.num", "6.1")
+	list := s.AwaitOutput("get items --node pane", "kernel.openfiles: agents collect this key on Linux, macOS, FreeBSD only, not on windows", "vfs.fs.size[C:,pused]", "proc.num", "6.1")
 	t.Log(list)
 }
 

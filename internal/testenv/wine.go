@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Wine returns the program that runs programs for Windows, and its environment: an empty Windows in a temporary folder.
-// Without it the test is skipped. The processes of that Windows end with the test.
+// Wine returns the program that runs programs for Windows, and its environment. That is an empty Windows in a temporary
+// folder. Without Wine the test is skipped. The processes of that Windows end with the test.
 func Wine(t testing.TB) (program string, env []string) {
 	t.Helper()
 	program = Program(t, "wine", "--no-install-recommends wine wine64")
@@ -31,7 +31,12 @@ func Wine(t testing.TB) (program string, env []string) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	t.Cleanup(func() { run("wineserver", "--kill", "--wait") })
+	t.Cleanup(func() {
+		kill := exec.Command("wineserver", "--kill")
+		kill.Env = env
+		_ = kill.Run() // it fails where the last program has ended already
+		run("wineserver", "--wait")
+	})
 	run("wineboot", "--init")
 	library := filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll")
 	if _, err := os.Stat(library); errors.Is(err, fs.ErrNotExist) { // Wine before 9

@@ -55,7 +55,7 @@ func (s systems) String() string {
 	return strings.Join(names, ", ")
 }
 
-// measureElsewhere reports that this system does not have a key.
+// measureElsewhere returns the error for a key that only other systems have.
 func measureElsewhere(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, fmt.Errorf("%s: agents collect this key on %s only, not on %s", k.Name, collectorTable()[k.Name].systems, runtime.GOOS)
 }
@@ -75,7 +75,7 @@ func (c *collector) check(k *Key) error {
 // nameParameters are the parameters of net.dns.
 const nameParameters = "[server,name,A|AAAA|CNAME|MX|NS|PTR|SOA|SRV|TXT,seconds of a try,tries,udp|tcp]"
 
-// collectors returns the table of all functions that measure items on this system. The key of the table is the name in
+// collectors returns the table of all functions that measure items on the agent's system. The key of the table is the name in
 // the item key, such as system.cpu.util.
 func collectors() map[string]collector {
 	table, own := collectorTable(), measuresOfSystem()
@@ -90,7 +90,7 @@ func collectors() map[string]collector {
 	return table
 }
 
-// collectorTable returns the item keys of all systems, with the functions that are the same on all of them.
+// collectorTable returns the item keys of all systems, with the functions that all systems share.
 func collectorTable() map[string]collector {
 	return map[string]collector{
 		"agent.hostname": {"", hostname, "the host name of the machine", false, everywhere},

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// bsdMeasures returns the functions that measure the keys of both macOS and FreeBSD, by the names of the keys.
+// bsdMeasures returns the functions that macOS and FreeBSD share, by the names of their keys.
 func bsdMeasures() map[string]measureFunc {
 	return map[string]measureFunc{
 		"kernel.maxfiles":   sysctlNumber("kern.maxfiles"),

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// keysInSource returns the keys of collectors that the source of a system names: those of maps, and those of assignments.
+// keysInSource returns the keys of collectors in the source of a system. They are keys of maps.
 func keysInSource(t *testing.T, names ...string) (keys []string) {
 	for _, name := range names {
 		file := testenv.Value(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)

@@ -8,7 +8,7 @@ import (
 // fileID identifies a file independently of its name, so that a file with several names is counted once.
 type fileID struct{ device, inode, links uint64 }
 
-// fileBlocks returns a file's size instead of its space on disk, and no identity: Windows lists folders without both.
+// fileBlocks returns a file's size instead of its space on disk, and no identity. Windows lists folders without both.
 func fileBlocks(info fs.FileInfo) (fileID, uint64) { return fileID{}, uint64(info.Size()) }
 
 // fileTimes returns a file's last access time and, in place of its property change, its modification time. Windows lists

@@ -23,7 +23,7 @@ func statfs(path string) (u diskUsage, err error) {
 	return diskUsage{total: float64(total), free: float64(free), used: float64(total - min(free, total))}, nil
 }
 
-// volume is a mounted file system, such as C: or a folder with another disk.
+// volume is a mounted file system, with a drive letter or as a folder.
 type volume struct{ name, kind, label, driveType string }
 
 // splitList splits a list of texts, each with a zero at its end.
@@ -36,7 +36,7 @@ func splitList(list []uint16) (texts []string) {
 	return texts
 }
 
-// volumePaths returns the paths of the mounted file systems: drive letters first, then folders.
+// volumePaths returns the paths of the mounted file systems, drive letters before folders.
 func volumePaths() ([]string, error) {
 	buffer := make([]uint16, 4<<10)
 	n, err := windows.GetLogicalDriveStrings(uint32(len(buffer)), &buffer[0])

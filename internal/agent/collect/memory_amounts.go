@@ -7,13 +7,13 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// memoryAmount is an amount of memory in bytes, with the mode of an item key that selects it.
+// memoryAmount is an amount of memory in bytes, with its name in item keys.
 type memoryAmount struct {
 	mode  string
 	bytes float64
 }
 
-// selectMemory returns an amount of memory, as the first parameter of an item key selects it. A mode with the prefix p
+// selectMemory returns the amount of memory that the first parameter of an item key names. A mode with the prefix p
 // is the share of a total in percent, for the amounts that shares names. Without a parameter the first amount counts.
 func selectMemory(k *Key, total float64, amounts []memoryAmount, shares ...string) (item.Value, error) {
 	mode := k.Parameter(0, amounts[0].mode)
@@ -36,7 +36,7 @@ func selectMemory(k *Key, total float64, amounts []memoryAmount, shares ...strin
 	return item.Value{}, errUnknownMode(k, 0, modes...)
 }
 
-// selectSwap returns an amount of swap space such as free or used, as the second parameter of system.swap.size selects.
+// selectSwap returns the amount of swap space that the second parameter of system.swap.size names.
 func selectSwap(k *Key, total, free float64) (item.Value, error) {
 	share := func(part, none float64) (item.Value, error) {
 		if total == 0 {

@@ -128,7 +128,7 @@ type socketTable struct {
 	rows  [2]socketRow // of IPv4 and IPv6
 }
 
-// socketRow has the size of a row, and the place of the local port in it.
+// socketRow has the size of a row and the offset of its local port.
 type socketRow struct {
 	family     uintptr
 	size, port int
@@ -168,7 +168,7 @@ func socketListens(table socketTable) measureFunc {
 	}
 }
 
-// read returns the list of sockets of an address family: their number, then a row for each.
+// read returns the number of sockets of an address family, and a row for each.
 func (t *socketTable) read(family uintptr) ([]byte, error) {
 	size := uint32(16 << 10)
 	for {

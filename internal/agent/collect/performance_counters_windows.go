@@ -195,8 +195,8 @@ func (s *counterSamples) run(ctx context.Context) {
 	}
 }
 
-// sample takes a sample of each counter, and closes those that no item has used for long: all of them at the time zero.
-// It reports whether counters are left.
+// sample takes a sample of each counter, and closes unused counters. At the time zero all are unused. It reports whether
+// counters are left.
 func (s *counterSamples) sample(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +290,7 @@ func namedCounterPath(path string) (string, error) {
 	return path[:start+1] + object + instance + `\` + counter, err
 }
 
-// counterName returns the name of an object or counter in the machine's language, if text is its number, else text.
+// counterName returns the name of an object or counter with a number. A text that is no number is the name.
 func counterName(text string) (string, error) {
 	number, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
@@ -323,8 +323,8 @@ func localObjectName(english string) (string, error) {
 	return "", pdhNoObject
 }
 
-// performanceInstances returns a function that collects perf_instance.discovery[OBJECT] or perf_instance_en.discovery,
-// the instances of an object of performance counters, for Zabbix's low-level discovery.
+// performanceInstances returns a function that collects perf_instance.discovery[OBJECT] or perf_instance_en.discovery.
+// They list the instances of an object of performance counters for Zabbix's low-level discovery.
 func performanceInstances(english bool) measureFunc {
 	return func(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 		object := k.Parameter(0, "")

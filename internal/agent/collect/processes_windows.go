@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// processes calls the function `each` with the data of every process with a name, or of all without a name. Windows
+// processes calls the function `each` with the data of every process with a name. Without a name all count. Windows
 // compares names without case.
 func processes(name string, each func(p *windows.SYSTEM_PROCESS_INFORMATION)) error {
 	size := uint32(256 << 10)
@@ -87,7 +87,7 @@ func guiResources(p *windows.SYSTEM_PROCESS_INFORMATION, kind uintptr) float64 {
 	return float64(n)
 }
 
-// processAttribute returns an attribute of a process as proc_info has it: memory in KiB, times in milliseconds.
+// processAttribute returns an attribute of a process for proc_info. Memory is in KiB, times in milliseconds.
 func processAttribute(p *windows.SYSTEM_PROCESS_INFORMATION, name string) (value float64, ok bool) {
 	switch name {
 	case "vmsize":

@@ -59,9 +59,9 @@ func readRegistryValue(key registry.Key, name string) (data []byte, kind uint32,
 	}
 }
 
-// decodeRegistryValue decodes a value: a number, a text, a list of texts, or the Base64 text of bytes. Types without a
-// meaning for Zabbix have none.
-func decodeRegistryValue(data []byte, kind uint32) any {
+// registryValue returns a value as a number, a text or a list of texts. Bytes are a text in Base64, and other types have
+// no value.
+func registryValue(data []byte, kind uint32) any {
 	switch {
 	case kind == registry.BINARY:
 		return base64.StdEncoding.EncodeToString(data)
@@ -85,7 +85,8 @@ func decodeRegistryValue(data []byte, kind uint32) any {
 	return nil
 }
 
-// registryData collects the item registry.data[KEY,NAME], a value of the registry; without a name the key's own.
+// registryData collects the item registry.data[KEY,NAME], a value of the registry. Without a name the value is the
+// key's own.
 func registryData(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	key, err := openRegistryKey(k)
 	if err != nil {
@@ -96,7 +97,7 @@ func registryData(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, fmt.Errorf("registry value %s of %s: %w", k.Parameter(1, "(default)"), k.Parameter(0, ""), err)
 	}
-	switch v := decodeRegistryValue(data, kind).(type) {
+	switch v := registryValue(data, kind).(type) {
 	case string:
 		if kind == registry.EXPAND_SZ {
 			v, err = registry.ExpandString(v)
@@ -207,7 +208,7 @@ func addRegistryEntries(ctx context.Context, key registry.Key, path, last string
 		if err != nil {
 			continue // it has been deleted meanwhile
 		}
-		if value := decodeRegistryValue(data, kind); value != nil {
+		if value := registryValue(data, kind); value != nil {
 			if err := add(registryEntry{path, last, name, value, registryTypes[kind]}); err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func stateNumber(state uint32) int {
 	return len(serviceStates)
 }
 
-// serviceManager opens the list of services of this machine.
+// serviceManager opens the machine's list of services.
 func serviceManager() (windows.Handle, error) {
 	return windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT|windows.SC_MANAGER_ENUMERATE_SERVICE)
 }
@@ -117,7 +117,7 @@ func serviceDescription(service windows.Handle) (string, error) {
 	return windows.UTF16PtrToString((*windows.SERVICE_DESCRIPTION)(unsafe.Pointer(&data[0])).Description), nil
 }
 
-// startup returns Zabbix's number of the way in which a service starts, and whether triggers start it.
+// startup returns Zabbix's number for the start of a service, and whether triggers start the service.
 func startup(service windows.Handle, startType uint32) (number int, triggered bool) {
 	switch startType {
 	case windows.SERVICE_AUTO_START:

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestKeysUnderWine runs the tests of this package for Windows with Wine: TestWindowsItems measures the keys there.
+// TestKeysUnderWine runs TestWindowsItems with Wine. That test measures the keys of Windows.
 func TestKeysUnderWine(t *testing.T) {
 	if testing.Short() {
 		testenv.Skip(t, "builds for another system", "go test ./internal/agent/collect -run UnderWine")

@@ -55,7 +55,7 @@ func callMethod(object *ole.IUnknown, method int, arguments ...uintptr) (status 
 	return status, err
 }
 
-// queryWMI calls the function `each` for each object that a WMI query finds, until it returns false.
+// queryWMI calls the function `each` for each object in a WMI query's result, until each returns false.
 func queryWMI(ctx context.Context, namespace, query string, each func(properties []wmiProperty) bool) error {
 	runtime.LockOSThread() // COM belongs to a thread
 	defer runtime.UnlockOSThread()
@@ -136,7 +136,7 @@ func readProperties(object *ole.IUnknown) (properties []wmiProperty, err error) 
 	}
 }
 
-// variantValue returns a value of COM as a number, a text, a list of them, or nil. As in Zabbix, truths are the texts True
+// variantValue returns a value of COM as a number, a text, a list, or nil. As in Zabbix, truths are the texts True
 // and False, and negative whole numbers become large ones.
 func variantValue(v *ole.VARIANT) any {
 	if v.VT&ole.VT_ARRAY != 0 {
@@ -231,8 +231,8 @@ func wmiValue(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, fmt.Errorf("%s: the property is a list; wmi.getall has it", k.Name)
 }
 
-// wmiObjects collects the item wmi.getall[NAMESPACE,QUERY], all objects that the query finds as JSON, without properties
-// that have no value.
+// wmiObjects collects the item wmi.getall[NAMESPACE,QUERY], all objects that the query finds, as JSON. Properties without
+// a value are left out.
 func wmiObjects(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	namespace, query, err := wmiParameters(k)
 	if err != nil {
