@@ -352,7 +352,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	t.Parallel()
 	vault := testenv.NewBao(t)
 	dir := t.TempDir()
-	makeCertificates(t, dir, "web02")
+	makeCertificates(t, "sensu-certificates.md", dir, "web02")
 	values := map[string]string{"first": randomText(t), "second": randomText(t), "token": vault.Token("", "1h"), "root": vault.Root}
 	put := func(value string) {
 		t.Helper()

@@ -25,22 +25,22 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// makeCertificates makes a CA and machines' certificates by the commands of docs/sensu-certificates.md. They create a
+// makeCertificates makes a CA and machines' certificates by the commands of a page in docs. They create a
 // CA and the machines' certificates. revoke runs those that revoke a certificate.
-func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
+func makeCertificates(t *testing.T, page, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		testenv.Skip(t, "there is no openssl", "sudo apt-get install openssl")
 	}
-	page := readFile(t, "../docs/sensu-certificates.md")
+	text := readFile(t, "../docs/"+page)
 	var blocks []string
-	for _, block := range regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		if strings.Contains(block[1], "openssl ") {
 			blocks = append(blocks, block[1])
 		}
 	}
 	require(t, len(blocks) == 3 && strings.HasPrefix(blocks[1], "name=web01") && strings.Contains(blocks[2], "-gencrl"),
-		"docs/sensu-certificates.md makes certificates and lists by %q", blocks)
+		"docs/%s makes certificates and lists by %q", page, blocks)
 	run := func(script string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
@@ -64,7 +64,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	revoke := makeCertificates(t, dir, "web01", "web02", "web09")
+	revoke := makeCertificates(t, "sensu-certificates.md", dir, "web01", "web02", "web09")
 	revoke("web09")
 	values := map[string]string{"db": randomText(t)}
 	write := func(name, text string) string { return writeFileInFolder(t, dir, name, text) }
@@ -106,7 +106,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out})
 	// A second CA is added: its machines are accepted, and those of the first stay.
 	other := t.TempDir()
-	makeCertificates(t, other, "web04")
+	makeCertificates(t, "sensu-certificates.md", other, "web04")
 	both := ""
 	for _, from := range []string{dir, other} {
 		text := readFile(t, filepath.Join(from, "sensu-ca.crt"))
@@ -114,7 +114,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	}
 	ended := s.Metric("muster_sensu_ended_total")
 	write("sensu-ca.crt", both)
-	s.AwaitLog("reloaded the authorities of Sensu agents")
+	s.AwaitLog("reloaded the authorities of --sensu-client-ca")
 	start("web04", "--cert-file", filepath.Join(other, "web04.crt"), "--key-file", filepath.Join(other, "web04.key"))
 	s.AwaitOutput("describe node web04", "certificate")
 	expectEqual(t, "sessions ended", s.Metric("muster_sensu_ended_total"), ended)

@@ -189,12 +189,12 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 // zabbixAgent is a running agent of Zabbix.
 type zabbixAgent struct{ kill func() }
 
-// startZabbixAgent starts an agent of Zabbix with a host name. The program is zabbix_agentd or zabbix_agent2. The
-// test's end kills it with its child processes.
-func startZabbixAgent(t *testing.T, program, server, host string) zabbixAgent {
+// startZabbixAgent starts an agent of Zabbix with a host name and more lines of its configuration. The program is zabbix_agentd or
+// zabbix_agent2. The test's end kills it with its child processes.
+func startZabbixAgent(t *testing.T, program, server, host string, more ...string) zabbixAgent {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "zabbix_agentd.conf")
-	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\nServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\n", dir, dir, server, host)
+	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\nServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\n", dir, dir, server, host) + strings.Join(append(more, ""), "\n")
 	if strings.HasSuffix(program, "2") {
 		config += fmt.Sprintf("LogType=file\nControlSocket=%s/socket\nListenIP=127.0.0.1\nListenPort=%s\n", dir, harness.ReservePort(t)[len("127.0.0.1:"):])
 	} else {

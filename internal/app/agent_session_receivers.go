@@ -41,8 +41,8 @@ type sources struct {
 	names        []string      // of the server's certificate, in the order in which join tokens have them
 	agentSources []agentSource // the open ones of sessions, bridge and the servers of Zabbix' and Rudder's agents
 	sessions     *muster.Server
-	bridge       *sensu.Server      // of Sensu's agents; nil: there is no listener for them
-	sensuCA      *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
+	bridge       *sensu.Server          // of Sensu's agents; nil: there is no listener for them
+	sensuCA      *admission.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts       *alertmanager.Server
 	samples      *remotewrite.Server
 	turns        *roundrobin.Engine // distributes runs of round-robin checks
@@ -214,20 +214,25 @@ type currentDirectory struct {
 // CatchUp waits until the planner has compiled all committed changes of resources into its index.
 func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
+// openAuthorities reads the CAs of client certificates and their revocation lists from files. Without a file it returns nil.
+func openAuthorities(s *Server, setting, file, revoked string) (*admission.Authorities, error) {
+	if file == "" {
+		return nil, nil
+	}
+	a, err := admission.OpenAuthorities(setting, file, s.log)
+	if err == nil && revoked != "" {
+		err = a.OpenRevoked(revoked, s.now())
+	}
+	return a, err
+}
+
 // openSensuReceiver opens the receiver of Sensu agents' sessions if its listener is configured.
 func (s *Server) openSensuReceiver(context.Context) (err error) {
 	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
 		return nil
 	}
-	if s.cfg.SensuClientCA != "" {
-		if s.sensuCA, err = sensu.OpenAuthorities(s.cfg.SensuClientCA, s.log); err != nil {
-			return err
-		}
-	}
-	if s.cfg.SensuClientCRL != "" {
-		if err = s.sensuCA.OpenRevoked(s.cfg.SensuClientCRL, s.now()); err != nil {
-			return err
-		}
+	if s.sensuCA, err = openAuthorities(s, "--sensu-client", s.cfg.SensuClientCA, s.cfg.SensuClientCRL); err != nil {
+		return err
 	}
 	s.bridge, err = sensu.New(sensu.Config{
 		Config: s.sourceConfig(), Authorities: s.sensuCA,
@@ -251,15 +256,24 @@ func openZabbix(s *Server) func(context.Context) error {
 		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
 			return nil
 		}
+		authorities, err := openAuthorities(s, "--zabbix-client", s.cfg.ZabbixClientCA, s.cfg.ZabbixClientCRL)
+		if err != nil {
+			return err
+		}
 		trapper, err := zabbix.New(zabbix.Config{
-			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.FillLevels(), Admission: s.sessions.Admission(),
-			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
+			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, LogPositions: s.metrics.LogPositions, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.FillLevels(), Admission: s.sessions.Admission(),
+			Namespaces:          func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
+			CertificateRequired: func(namespace string) bool { return directory.ZabbixCertificateRequired(s.directory, namespace) },
+			TLS:                 &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.CertificateForAll}, Authorities: authorities,
 			Discovered: discoveredItems(s.metrics),
 			Now:        s.now, Log: s.log, Registerer: s.registry,
 		})
 		if err == nil {
 			s.agentSources = append(s.agentSources, trapper)
 			s.registerTask(front, "Zabbix senders and agents", func(ctx context.Context) error { return trapper.Listen(ctx, s.zabbix) })
+			if authorities != nil {
+				s.registerTask(back, "authorities of Zabbix senders and agents", func(ctx context.Context) error { return authorities.Run(ctx, s.now) })
+			}
 		}
 		return err
 	}

@@ -29,19 +29,21 @@ type Server struct {
 	Data    string `name:"data" default:"./muster-data" doc:"Folder for all data of the server."`
 	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`
 
-	Listen         string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
-	ListenAgents   string   `name:"listen-agents" doc:"Separate address for agents: they join and connect only there, and it serves nothing else. Agents that joined before need it in their own --server."`
-	AgentServers   []string `name:"agent-servers" doc:"Addresses for agents, as HOST:PORT in order of preference, for join tokens and connected agents. Agents learn them with their next session, and try their own list after them. Default: join tokens name the addresses of advertise, and connected agents keep their list."`
-	ListenAdmin    string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; there, root and the server's user can also read profiles, log and settings. off: none."`
-	ListenPlain    string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: the server trusts every client."`
-	SensuListen    string   `name:"sensu-listen" doc:"Address for agents of Sensu Go 6, usually :8081, with the certificate of --listen. Default: none. See docs/sensu.md."`
-	SensuTLS       string   `name:"sensu-tls" default:"on" doc:"off: Sensu agents connect without TLS, by ws://, and anybody on the network path can read their password and results."`
-	SensuClientCA  string   `name:"sensu-client-ca" doc:"File with the authorities of Sensu agents' certificates, in PEM. A certificate with the common name of a user with the role agent replaces the password; one with the name of the machine also proves its identity, and checks with secrets run there. The server reads the file again when it changes. See docs/sensu.md."`
-	SensuClientCRL string   `name:"sensu-client-crl" doc:"File with revocation lists of these authorities, in PEM or DER: the server refuses and disconnects agents with a revoked certificate. It reads the file again when it changes; an expired list remains in force. See docs/sensu.md."`
-	ZabbixListen   string   `name:"zabbix-listen" doc:"Address for zabbix_sender and agents of Zabbix, usually :10051, without TLS. A namespace names the addresses that may send: spec.zabbixFrom. Default: none. See docs/from-zabbix.md."`
-	RudderListen   string   `name:"rudder-listen" doc:"Address for agents and relays of Rudder, by HTTPS with the certificate of --listen: they send inventories and the reports of runs. A namespace names the addresses that may send: spec.rudderFrom. Default: none. See docs/from-rudder.md."`
-	ProxyFrom      []string `name:"proxy-from" doc:"Addresses or networks of load balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, and the server uses its address as the address of the peer. The server trusts no other PROXY headers. See docs/listeners.md."`
-	Advertise      []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
+	Listen          string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
+	ListenAgents    string   `name:"listen-agents" doc:"Separate address for agents: they join and connect only there, and it serves nothing else. Agents that joined before need it in their own --server."`
+	AgentServers    []string `name:"agent-servers" doc:"Addresses for agents, as HOST:PORT in order of preference, for join tokens and connected agents. Agents learn them with their next session, and try their own list after them. Default: join tokens name the addresses of advertise, and connected agents keep their list."`
+	ListenAdmin     string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; there, root and the server's user can also read profiles, log and settings. off: none."`
+	ListenPlain     string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: the server trusts every client."`
+	SensuListen     string   `name:"sensu-listen" doc:"Address for agents of Sensu Go 6, usually :8081, with the certificate of --listen. Default: none. See docs/sensu.md."`
+	SensuTLS        string   `name:"sensu-tls" default:"on" doc:"off: Sensu agents connect without TLS, by ws://, and anybody on the network path can read their password and results."`
+	SensuClientCA   string   `name:"sensu-client-ca" doc:"File with the authorities of Sensu agents' certificates, in PEM. A certificate with the common name of a user with the role agent replaces the password; one with the name of the machine also proves its identity, and checks with secrets run there. The server reads the file again when it changes. See docs/sensu.md."`
+	SensuClientCRL  string   `name:"sensu-client-crl" doc:"File with revocation lists of these authorities, in PEM or DER: the server refuses and disconnects agents with a revoked certificate. It reads the file again when it changes; an expired list remains in force. See docs/sensu.md."`
+	ZabbixListen    string   `name:"zabbix-listen" doc:"Address for zabbix_sender and agents of Zabbix, usually :10051, with and without TLS. A namespace names the addresses that may send: spec.zabbixFrom. Default: none. See docs/from-zabbix.md."`
+	ZabbixClientCA  string   `name:"zabbix-client-ca" doc:"File with the authorities of the certificates of Zabbix senders and agents, in PEM. A namespace may require a certificate that names the host: spec.zabbixTLS. The server reads the file again when it changes. See docs/from-zabbix.md."`
+	ZabbixClientCRL string   `name:"zabbix-client-crl" doc:"File with revocation lists of these authorities, in PEM or DER: the server refuses requests with a revoked certificate. It reads the file again when it changes; an expired list remains in force."`
+	RudderListen    string   `name:"rudder-listen" doc:"Address for agents and relays of Rudder, by HTTPS with the certificate of --listen: they send inventories and the reports of runs. A namespace names the addresses that may send: spec.rudderFrom. Default: none. See docs/from-rudder.md."`
+	ProxyFrom       []string `name:"proxy-from" doc:"Addresses or networks of load balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, and the server uses its address as the address of the peer. The server trusts no other PROXY headers. See docs/listeners.md."`
+	Advertise       []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
 	SensuMaxAffected int      `name:"sensu-max-affected" default:"0" doc:"Largest number of nodes that a change by sensuctl may affect. 0: unlimited, as in Sensu; muster audit then marks changes of more than a fifth of the nodes, at least 50."`
 	OutboundAllow    []string `name:"outbound-allow" doc:"Addresses, networks and host names that handlers, downloads of Assets and Vault may reach beyond the default. By default they reach no link-local address (169.254.0.0/16, fe80::/10), no other metadata service of a cloud and no listener of this server, and none is redirected to another host."`
@@ -147,6 +149,8 @@ func (s *Server) validate() []error {
 	wrong(s.SensuTLS != "on" && s.SensuTLS != "off", "sensu-tls %q: expected on or off", s.SensuTLS)
 	wrong(s.SensuTLS == "off" && s.SensuClientCA != "",
 		"sensu-client-ca (%s) with sensu-tls off: without TLS agents send no certificate", s.SensuClientCA)
+	wrong(s.ZabbixClientCRL != "" && s.ZabbixClientCA == "",
+		"zabbix-client-crl (%s) without zabbix-client-ca: the authorities of the list are missing", s.ZabbixClientCRL)
 	wrong(s.SensuClientCRL != "" && s.SensuClientCA == "",
 		"sensu-client-crl (%s) without sensu-client-ca: the authorities of the list are missing", s.SensuClientCRL)
 	wrong(s.SensuMaxAffected < 0, "sensu-max-affected (%d) must be 0 or more", s.SensuMaxAffected)

@@ -94,6 +94,11 @@ func ZabbixNamespaces(d *Directory, from netip.Addr) []string {
 	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.ZabbixFrom })
 }
 
+// ZabbixCertificateRequired reports whether Zabbix senders and agents of a namespace need a certificate that names the host.
+func ZabbixCertificateRequired(d *Directory, namespace string) bool {
+	return d.now.Load().namespace(namespace).ZabbixCertificate
+}
+
 // RudderNamespaces returns the namespaces that accept reports from a Rudder agent or relay with the given
 // network address. The reports are inventories and runs of nodes of the namespace.
 func RudderNamespaces(d *Directory, from netip.Addr) []string {

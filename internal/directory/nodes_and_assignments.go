@@ -33,7 +33,9 @@ type (
 
 		PolicyMode model.NamespacePolicyMode
 		ZabbixFrom []netip.Prefix // networks from which Zabbix senders and agents may send values of its nodes
-		RudderFrom []netip.Prefix // networks from which Rudder's agents and relays may send inventories and runs of its nodes
+		// ZabbixCertificate says that they need a certificate that names the host.
+		ZabbixCertificate bool
+		RudderFrom        []netip.Prefix // networks from which Rudder's agents and relays may send inventories and runs of its nodes
 		// RudderChanges says that these agents report only changes and components that are not compliant.
 		RudderChanges bool
 	}

@@ -300,6 +300,7 @@ spec:
 			if _, err := model.ParseNetworks(s.ZabbixFrom); err != nil {
 				v.Flaw("spec.zabbixFrom", "zabbixFrom: [10.0.0.0/24]", "%v", err)
 			}
+			v.requireOneOf("spec.zabbixTLS", s.ZabbixTLS, "optional", model.ZabbixCertificate)
 		},
 		Columns: []Column[*model.NamespaceSpec]{
 			nodesColumn[*model.NamespaceSpec](),

@@ -80,6 +80,9 @@ type NamespaceSpec struct {
 	// Addresses and networks from which zabbix_sender and Zabbix's agents may send values of its nodes: [10.0.0.0/24].
 	// Default: none; the server refuses them.
 	ZabbixFrom []string `json:"zabbixFrom,omitempty"`
+	// optional (default): they may send with and without TLS, as any host. certificate: only by TLS, with a certificate of
+	// --zabbix-client-ca whose common name, or one of whose DNS names, is the host.
+	ZabbixTLS string `json:"zabbixTLS,omitempty"`
 	// Addresses and networks from which Rudder's agents and relays may send inventories and runs of its nodes: [10.0.0.0/24]. An agent
 	// that is new gets a node. Default: none; the server refuses them.
 	RudderFrom []string `json:"rudderFrom,omitempty"`
@@ -89,6 +92,9 @@ type NamespaceSpec struct {
 	// The mode of directives on its nodes.
 	PolicyMode *NamespacePolicyMode `json:"policyMode,omitempty"`
 }
+
+// ZabbixCertificate is the value of ZabbixTLS for a namespace that requires certificates of Zabbix's senders and agents.
+const ZabbixCertificate = "certificate"
 
 // RudderChangesOnly is the compliance mode of Rudder's agents that report changes and faults alone.
 const RudderChangesOnly = "changes-only"

@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -63,9 +64,10 @@ type Authority struct {
 	signKey ed25519.PrivateKey
 	pool    *x509.CertPool
 
-	mu     sync.Mutex // guards the fields below
-	server *tls.Certificate
-	failed time.Time // time of the last failed renewal
+	mu        sync.Mutex // guards the fields below
+	server    *tls.Certificate
+	serverRSA *tls.Certificate // of CertificateForAll; nil: no client has needed it
+	failed    time.Time        // time of the last failed renewal
 }
 
 // Open reads the certificate authority from the folder dir, or creates a new one on the first start. Files have mode
@@ -276,6 +278,33 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return a.server, nil
 }
 
+// CertificateForAll returns the server certificate that a client's TLS library can use. By default Zabbix's programs with GnuTLS
+// know only RSA: for them the server has a second certificate. Its key is in memory, because clients compare only the CA.
+func (a *Authority) CertificateForAll(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	usual, err := a.GetCertificate(hello)
+	if err != nil || hello.SupportsCertificate(usual) == nil {
+		return usual, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.serverRSA != nil && a.isFresh(a.serverRSA.Leaf) {
+		return a.serverRSA, nil
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	der, err := a.signCertificate(a.serverTemplate(), serverLife, &key.PublicKey, a.caKey)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err == nil {
+		a.serverRSA = &tls.Certificate{Certificate: [][]byte{der, a.ca.Raw}, PrivateKey: key, Leaf: cert}
+	}
+	return a.serverRSA, err
+}
+
 // renewRetry is the pause after a failed renewal of the server certificate.
 const renewRetry = time.Minute
 
@@ -304,6 +333,11 @@ func namesOf(cert *x509.Certificate) []string {
 
 // makeServerCertificate creates the server's certificate and key.
 func (a *Authority) makeServerCertificate() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	return a.makeKeyPair(serverFile, serverKeyFile, a.serverTemplate(), serverLife)
+}
+
+// serverTemplate returns the contents of a server certificate, without number and times.
+func (a *Authority) serverTemplate() *x509.Certificate {
 	t := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster server"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -315,7 +349,7 @@ func (a *Authority) makeServerCertificate() (*x509.Certificate, *ecdsa.PrivateKe
 			t.DNSNames = append(t.DNSNames, name)
 		}
 	}
-	return a.makeKeyPair(serverFile, serverKeyFile, t, serverLife)
+	return t
 }
 
 // IssueNodeCertificate issues the certificate of a node for a certificate request (DER). The certificate names only

@@ -1,9 +1,12 @@
 package pki
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -285,4 +288,29 @@ func FuzzRenew(f *testing.F) {
 			t.Fatalf("took %+v", next)
 		}
 	})
+}
+
+// TestClientsWithoutECDSAGetCertificate connects with a client that knows only RSA, as Zabbix's programs with GnuTLS, and with one
+// that knows all. Both accept the server's certificate, and the second one gets that of all listeners.
+func TestClientsWithoutECDSAGetCertificate(t *testing.T) {
+	a := testenv.Value(Open(t.TempDir(), []string{"localhost"}, time.Now))(t)
+	for algorithm, suites := range map[x509.PublicKeyAlgorithm][]uint16{x509.RSA: {tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, x509.ECDSA: nil} {
+		ours, theirs := net.Pipe()
+		server := tls.Server(ours, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.CertificateForAll})
+		ended := make(chan error, 1)
+		go func() { ended <- server.Handshake() }()
+		client := tls.Client(theirs, &tls.Config{RootCAs: a.Pool(), ServerName: "localhost", MaxVersion: tls.VersionTLS12, CipherSuites: suites})
+		err := client.Handshake()
+		if err = errors.Join(err, <-ended); err != nil {
+			t.Errorf("%v: %v", algorithm, err)
+			continue
+		}
+		leaf := client.ConnectionState().PeerCertificates[0]
+		if leaf.PublicKeyAlgorithm != algorithm {
+			t.Errorf("%v, want %v", leaf.PublicKeyAlgorithm, algorithm)
+		}
+		if again := testenv.Value(a.GetCertificate(nil))(t); again.Leaf.Equal(leaf) != (algorithm == x509.ECDSA) {
+			t.Errorf("%v: the certificate of all listeners: %v", algorithm, again.Leaf.SerialNumber)
+		}
+	}
 }

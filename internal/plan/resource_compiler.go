@@ -98,6 +98,7 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 		def = &directory.Namespace{
 			ID: model.NamespaceID(d.id), Name: d.key.Name, Limits: spec.Limits, Handlers: spec.Handlers, Zone: spec.TimeZone,
 			Shadow: spec.Notifications == model.NotificationsShadow, RudderChanges: spec.RudderReports == model.RudderChangesOnly,
+			ZabbixCertificate: spec.ZabbixTLS == model.ZabbixCertificate,
 		}
 		if spec.PolicyMode != nil {
 			def.(*directory.Namespace).PolicyMode = *spec.PolicyMode

@@ -385,6 +385,15 @@ type ValueBlock struct {
 	Macros  string   // macros whose values Properties set on the node, as JSON; empty: none
 	UnixNs  uint64   // time from which Columns count, ns since 1970, of a sender with a clock of its own; zero: the signal's AtMs
 	Keys    []string // of discovered items: in Columns they follow the items of the Template
+	Log     LogPosition
+}
+
+// LogPosition is the position in a log up to which an agent of Zabbix has sent its lines. The server returns it to the agent's
+// next run. The zero LogPosition is none.
+type LogPosition struct {
+	Item  uint64 // number of the item's key, never zero
+	Size  uint64 // bytes of the log before the position, or the number of the last record of an event log
+	MTime uint64 // modification time of the log file, s since 1970
 }
 
 // MaxKeys is the largest number of discovered items in a value block.
@@ -395,11 +404,13 @@ func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	dst = appendUint(dst, 1, uint64(b.Rows))
 	dst = appendBytes(dst, 2, b.Columns)
 	dst = appendUint(appendString(dst, 3, b.Macros), 4, b.UnixNs)
-	return appendStrings(dst, 5, b.Keys)
+	dst = appendStrings(dst, 5, b.Keys)
+	return appendUint(appendUint(appendUint(dst, 6, b.Log.Item), 7, b.Log.Size), 8, b.Log.MTime)
 }
 
 // Decode decodes the item values of a Template from a signal (numbered message). Columns is a part of the body. Rate
-// limits charge Rows, so that a block may not claim more of them than it has bytes.
+// limits charge Rows, so that a block may not claim more of them than it has bytes. A block without values has a position in a
+// log.
 func (b *ValueBlock) Decode(body []byte) error {
 	*b = ValueBlock{Keys: b.Keys[:0]}
 	f := fields{message: "ValueBlock", rest: body}
@@ -415,7 +426,16 @@ func (b *ValueBlock) Decode(body []byte) error {
 			b.UnixNs = f.uint64("unix_ns")
 		case 5:
 			b.Keys = f.stringList("keys", b.Keys, MaxKeys, 2048)
+		case 6:
+			b.Log.Item = f.uint64("log_item")
+		case 7:
+			b.Log.Size = f.uint64("log_size")
+		case 8:
+			b.Log.MTime = f.uint64("log_mtime")
 		}
+	}
+	if f.err == nil && b.Rows == 0 && len(b.Columns) == 0 && b.Log.Item != 0 {
+		return nil
 	}
 	if f.err == nil && (b.Rows == 0 || int64(b.Rows) > int64(len(b.Columns))) {
 		f.fail("rows", "%d in %d bytes of columns", b.Rows, len(b.Columns))

@@ -207,6 +207,8 @@ func golden() []struct {
 			{Kind: SignalValueBlock, Definition: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
 		{"45-batch-values-unix-ns", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200950, Signals: []Signal{{Kind: SignalValueBlock, Definition: 19,
 			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789, Keys: []string{"vfs.fs.size[/,pused]"}})}}})},
+		{"51-batch-values-log", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 909, NowMs: 7200960, Signals: []Signal{
+			{Kind: SignalValueBlock, Definition: 19, Body: AppendValueBlock(nil, &ValueBlock{Log: LogPosition{Item: 0xfeedface, Size: 5_000_000_000, MTime: 1795233665}})}}})},
 		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
 		{"45-definition-directive", "Definition", AppendDefinition(nil, directiveDefinition())},
 		{"50-definition-rule-group", "Definition", AppendDefinition(nil, ruleGroupDefinition())},

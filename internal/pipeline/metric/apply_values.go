@@ -84,6 +84,10 @@ func (w *metricApplier) ApplySignal(n uint32, s *wire.Signal, from *shard.Signal
 		return w.rejectValueBlock(node, from, err)
 	}
 	block := &w.block.reader.block
+	w.p.nodes[n].setLogPosition(block.Log)
+	if block.Rows == 0 {
+		return shard.Applied
+	}
 	sent := int64(min(block.UnixNs, uint64(w.Received)))
 	if block.UnixNs == 0 {
 		sent = w.p.nodes[n].sendTime(w.Received, from)

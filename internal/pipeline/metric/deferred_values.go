@@ -70,7 +70,7 @@ type blockReader struct {
 
 // open decodes the head of a value block and skips its applied values.
 func (r *blockReader) open(body []byte, applied uint32) error {
-	if err := r.block.Decode(body); err != nil {
+	if err := r.block.Decode(body); err != nil || r.block.Rows == 0 {
 		return err
 	}
 	if err := r.columns.Reset(&r.block); err != nil {

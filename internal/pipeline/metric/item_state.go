@@ -41,8 +41,9 @@ type Verdict struct {
 // Templates are sorted by id.
 type nodeState struct {
 	units      []*templateState
-	clocks     []senderClock // by age
-	timeOffset int64         // send time less listening time of the last live batch with a sender's clock, ns; zero: none came yet
+	clocks     []senderClock      // by age
+	logs       []wire.LogPosition // of a Zabbix agent, by last use
+	timeOffset int64              // send time less listening time of the last live batch with a sender's clock, ns; zero: none came yet
 }
 
 // templateState is the state of one Template on one node, with its items and triggers

@@ -73,7 +73,7 @@ func (v *View) wakeWriter() { pause.Wake(v.wake) }
 type reducer struct{ *View }
 
 // SectionVersion is the version of the metric view's section in snapshots.
-const SectionVersion = 2
+const SectionVersion = 3
 
 // Section returns the name and version of the view's part of a snapshot, with items and triggers.
 func (reducer) Section() shard.Section {

@@ -38,6 +38,7 @@ func (p *metricPartition) encode(b []byte) []byte {
 		b = binary.AppendVarint(b, p.deadlines.Due(n))
 		b = binary.AppendVarint(b, p.nodes[n].timeOffset)
 		b = appendClocks(b, p.nodes[n].clocks)
+		b = appendLogPositions(b, p.nodes[n].logs)
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.pending)))
 	for i := range p.pending {
@@ -134,6 +135,7 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 		}
 		p.nodes[n].timeOffset = d.Int()
 		p.nodes[n].clocks = decodeClocks(d)
+		p.nodes[n].logs = decodeLogPositions(d)
 	}
 	for range d.Count() {
 		var r wire.Record

@@ -1,5 +1,6 @@
 // Package admission accepts connections for all listeners of agents and people, before anybody has authenticated: it
-// bounds their number, reads PROXY headers of load balancers, and limits how many TLS handshakes compute at a time.
+// bounds their number, reads PROXY headers of load balancers, and limits how many TLS handshakes compute at a time. It reads the
+// authorities of client certificates and their revocation lists from files (client_certificate_authorities.go).
 //
 // In: TCP connections (Admission.Serve). Out: a *Conn for each, or a closed connection and a count.
 // A peer that has authenticated keeps its connection (Prove, ProtectRequest); the others give way when connections run short.
@@ -91,6 +92,7 @@ func OncePerMinute() rate.Sometimes { return rate.Sometimes{Interval: time.Minut
 type Listener struct {
 	TCP       net.Listener
 	TLS       *tls.Config   // nil: without TLS
+	Plain     bool          // beside TLS it takes connections that do not begin with a TLS handshake
 	Gate      func(*Conn)   // waits for a slot of the TLS handshake: Gates.AcquireAgentSlot; nil: TLS.GetConfigForClient does
 	Handshake time.Duration // from accept until Serve removes the deadline
 	Log       *slog.Logger
@@ -191,7 +193,7 @@ func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused
 		c.Close()
 		return
 	}
-	if l.TLS == nil {
+	if l.TLS == nil || l.Plain && !c.beginsTLS(ctx) {
 		l.Serve(ctx, c)
 		return
 	}
@@ -216,6 +218,22 @@ func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused
 	}
 	wsconn.CloseGracefully(c, LingerTime)
 }
+
+// beginsTLS reports whether the first byte of a connection begins a TLS handshake. It waits for that byte until the connection's
+// deadline or the end of ctx. The byte is read again.
+func (c *Conn) beginsTLS(ctx context.Context) bool {
+	defer context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })()
+	var first [1]byte
+	n, err := c.Read(first[:])
+	if err != nil || n == 0 {
+		return false // Serve gets the error
+	}
+	c.unread = append(first[:], c.unread...)
+	return first[0] == handshakeRecord
+}
+
+// handshakeRecord is the content type of a TLS record with a handshake message.
+const handshakeRecord = 0x16
 
 const plainHTTPAnswer = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n" +
 	"This port speaks TLS: write https:// before the address.\n"

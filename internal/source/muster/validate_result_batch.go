@@ -351,6 +351,9 @@ func (j *batchValidator) validateHeader(sig *wire.Signal) (v signalDecision, cod
 		if err := b.Decode(sig.Body); err != nil {
 			return refusedMalformed, "", err.Error()
 		}
+		if b.Log.Item != 0 {
+			return refusedMalformed, "", "a value block with the position in a log is for agents of Zabbix"
+		}
 		j.rows = b.Rows
 	}
 	return admitted, "", ""

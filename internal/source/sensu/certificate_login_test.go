@@ -1,17 +1,12 @@
 package sensu
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -113,8 +109,8 @@ func TestCertificateProvesUserMachineAndNamespace(t *testing.T) {
 func TestAgentReadsWhyItsCertificateIsRefused(t *testing.T) {
 	ca, another := newAuthority(t), newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
-	expired := ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, NotAfter: time.Now().Add(-time.Minute)})
-	server := ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	expired := ca.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, NotAfter: time.Now().Add(-time.Minute)})
+	server := ca.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	for name, c := range map[string]struct {
 		show tls.Certificate
 		want string
@@ -205,39 +201,16 @@ func TestAgentWithCertificateReplacesOther(t *testing.T) {
 	}
 }
 
-// testAuthority is a test CA that issues certificates.
+// testAuthority is a test CA that issues certificates of agents.
 type testAuthority struct {
-	t    testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*testenv.Authority
+	t testing.TB
 }
 
 // newAuthority returns a test CA.
 func newAuthority(t testing.TB) *testAuthority {
 	t.Helper()
-	a := &testAuthority{t: t}
-	made := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		NotAfter: time.Now().Add(24 * time.Hour)})
-	a.cert, a.key = made.Leaf, made.PrivateKey.(*ecdsa.PrivateKey)
-	return a
-}
-
-// issue returns a certificate made from a template and signed by the test CA. A new authority signs its own.
-func (a *testAuthority) issue(c *x509.Certificate) tls.Certificate {
-	a.t.Helper()
-	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	if c.NotAfter.IsZero() {
-		c.NotAfter = time.Now().Add(time.Hour)
-	}
-	c.NotBefore = c.NotAfter.Add(-48 * time.Hour)
-	by, with := a.cert, a.key
-	if by == nil {
-		by, with = c, key
-	}
-	der := testenv.Value(x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with))(a.t)
-	leaf := testenv.Value(x509.ParseCertificate(der))(a.t)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+	return &testAuthority{testenv.NewAuthority(t), t}
 }
 
 // issueAgent returns a client certificate for an agent.
@@ -247,27 +220,22 @@ func (a *testAuthority) issueAgent(common, organization string, names ...string)
 	if organization != "" {
 		c.Subject.Organization = []string{organization}
 	}
-	return a.issue(c)
-}
-
-// certificatePEM returns the CA's own certificate in PEM.
-func (a *testAuthority) certificatePEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+	return a.Issue(c)
 }
 
 // newServerTLS returns a server's TLS configuration that accepts agents with certificates of the test CA.
 func (a *testAuthority) newServerTLS() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
-	testenv.NoError(a.t, os.WriteFile(file, a.certificatePEM(), 0o600))
-	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.DiscardHandler)))(a.t)
+	testenv.NoError(a.t, os.WriteFile(file, a.PEM(), 0o600))
+	authorities := testenv.Value(admission.OpenAuthorities("--sensu-client", file, slog.New(slog.DiscardHandler)))(a.t)
 	return a.serverTLS(authorities)
 }
 
 // serverTLS returns a server's TLS configuration that accepts agents with certificates of the given CAs.
-func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
+func (a *testAuthority) serverTLS(authorities *admission.Authorities) *tls.Config {
 	a.t.Helper()
-	server := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	server := a.Issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}
 	authorities.ConfigureTLS(config)
 	return config
@@ -279,7 +247,7 @@ func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change fu
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	w.t.Cleanup(func() { nc.Close() })
 	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
+	roots.AddCert(ca.Cert)
 	config := &tls.Config{RootCAs: roots, ServerName: "localhost"}
 	if show != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return show, nil }

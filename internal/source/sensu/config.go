@@ -31,7 +31,7 @@ type Config struct {
 	Intent      Intent
 	View        View
 	Limits      Limits
-	Authorities *Authorities // of agents' certificates; nil: certificates are not accepted
+	Authorities *admission.Authorities // of agents' certificates; nil: certificates are not accepted
 
 	Checks Checks
 

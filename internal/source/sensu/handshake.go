@@ -189,11 +189,11 @@ func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 // identityProof records whether the certificate of an agent proves the identity of its machine. It says whether
 // the agent's certificate proves the machine's identity, and why not.
 type identityProof struct {
-	proven   bool                // the connection comes from the machine and namespace that it names
-	unproven string              // reason why the identity is not proven
-	expires  time.Time           // expiry of the machine's certificate; zero: it has none
-	roots    [][32]byte          // authorities of the certificate
-	serials  []certificateSerial // certificates of the chain, to look up in revocation lists
+	proven   bool                          // the connection comes from the machine and namespace that it names
+	unproven string                        // reason why the identity is not proven
+	expires  time.Time                     // expiry of the machine's certificate; zero: it has none
+	roots    [][32]byte                    // authorities of the certificate
+	serials  []admission.CertificateSerial // certificates of the chain, to look up in revocation lists
 }
 
 const (
@@ -214,8 +214,8 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	leaf := state.VerifiedChains[0][0]
 	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machineNames(leaf)
 	name, namespace := o.header.Get("Sensu-Agentname"), o.header.Get("Sensu-Namespace")
-	o.serials = serialsOf(state.VerifiedChains)
-	if since, ok := s.cfg.Authorities.revokedSince(o.serials); ok {
+	o.serials = admission.SerialsOf(state.VerifiedChains)
+	if since, ok := s.cfg.Authorities.RevokedSince(o.serials); ok {
 		return model.Errorf(model.Forbidden, "the certificate of %q was revoked at %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
 			WithHint("issue another certificate if the machine is still trusted")
 	}
@@ -231,7 +231,7 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 		}
 		machines = []string{name}
 	}
-	o.user, o.expires, o.roots = user, lastExpiry(state.VerifiedChains), authorityKeysOf(state.VerifiedChains)
+	o.user, o.expires, o.roots = user, lastExpiry(state.VerifiedChains), admission.AuthorityKeysOf(state.VerifiedChains)
 	namesNamespace := slices.Contains(in, namespace)
 	switch {
 	case !namesNamespace && s.containsNamespace(in):

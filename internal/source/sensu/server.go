@@ -58,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewGoroutines(),
 		logRefusal: admission.OncePerMinute(), logUnusableHandlers: admission.OncePerMinute(), passwords: authlimit.New(cfg.Now)}
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.firstListExpiry)
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.FirstListExpiry)
 	s.outbox = core.NewWriterQueue[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.events.New = func() any { return new(sensuwire.ReceivedEvent) }
 	s.records.New = func() any { return new(signalRecord) }
@@ -131,8 +131,8 @@ func (s *Server) recheckSessions(at time.Time) {
 
 // isAdmissible reports whether the server still accepts the certificate or user of a session.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
-	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
-	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsOneRoot(x.roots)
+	_, revoked := s.cfg.Authorities.RevokedSince(x.serials)
+	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.TrustsOneRoot(x.roots)
 }
 
 // Sessions returns the number of connected nodes.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +39,8 @@ type agent struct {
 	mu             sync.Mutex // held while a request of the agent is handled, so that values stay in order
 	session        uint64     // in the journal's marks
 	sessionStart   journal.Position
-	startedAt      time.Time // of the last session start in the journal
+	written        journal.Position // commit of its last values
+	startedAt      time.Time        // of the last session start in the journal
 	node           core.Node
 	uid            uuid.UUID
 	heartbeat      time.Duration            // interval of its heartbeats; zero: it sends none
@@ -92,13 +92,17 @@ func (s *Server) Sessions() (n int) {
 
 // lockAgent finds the state of the agent that sent a request, and locks the state. An agent whose address a namespace
 // allows gets a node if it has none, within the limit of nodes of the namespace.
-func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request, host string, from netip.Addr) (*agent, error) {
+func (s *Server) lockAgent(ctx context.Context, p *peer, r *request, host string) (*agent, error) {
 	m := &intent.ExternalAgent{System: system, Name: host, AgentReport: intent.AgentReport{Facts: factsOf(r)}}
-	if err := s.chooseNamespace(namespaces, m); err != nil {
+	err := s.chooseNamespace(p.namespaces, m)
+	if err == nil {
+		err = s.checkHost(p, m.Namespace, host)
+	}
+	if err != nil {
 		return nil, err
 	}
 	_, known := s.cfg.Intent.LookupNode(m.UID())
-	info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Address: from.String(), Message: "its Zabbix agent connected"}, m)
+	info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Address: p.address.String(), Message: "its Zabbix agent connected"}, m)
 	if err == nil && !known {
 		err = s.cfg.Nodes.CatchUp(ctx) // the agent asks again after minutes
 	}
@@ -122,7 +126,7 @@ func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request,
 	if a.state.Since.IsZero() {
 		a.state.Since = a.lastRequest
 	}
-	a.state.Confirmed, a.state.Address, a.state.Version = true, from.String(), m.AgentReport.Facts["agentVersion"]
+	a.state.Confirmed, a.state.Address, a.state.Version = true, p.address.String(), m.AgentReport.Facts["agentVersion"]
 	return a, nil
 }
 
@@ -207,8 +211,8 @@ func (s *Server) writeSessionStart(ctx context.Context, a *agent) (err error) {
 }
 
 // handleHeartbeat handles an agent's heartbeat request, a sign of life without values. It has no answer.
-func (s *Server) handleHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
-	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
+func (s *Server) handleHeartbeat(ctx context.Context, p *peer, r *request) (*reply, error) {
+	a, err := s.lockAgent(ctx, p, r, r.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +225,15 @@ type activeCheck struct {
 	Key         string `json:"key"`
 	ItemID      uint64 `json:"itemid,omitempty"`
 	Delay       any    `json:"delay"`
-	LastLogSize int    `json:"lastlogsize"`
-	MTime       int    `json:"mtime"`
+	LastLogSize uint64 `json:"lastlogsize"`
+	MTime       uint64 `json:"mtime"`
 	Timeout     string `json:"timeout,omitempty"`
 }
 
-// answerActiveChecks answers a request for active checks with the items that the agent must collect. They are those of the
-// node's Templates.
-func (s *Server) answerActiveChecks(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
-	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
+// answerActiveChecks answers a request for active checks with the items that the agent must collect. The items are in
+// the node's Templates. A log has the position behind the last line that the server has; an agent reads it when it starts.
+func (s *Server) answerActiveChecks(ctx context.Context, p *peer, r *request) (*reply, error) {
+	a, err := s.lockAgent(ctx, p, r, r.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -237,15 +241,23 @@ func (s *Server) answerActiveChecks(ctx context.Context, namespaces []string, r 
 	if err := s.writeSessionStart(ctx, a); err != nil {
 		return nil, err
 	}
+	after := a.written
+	if after == (journal.Position{}) {
+		after = a.sessionStart // behind all values of a former run of the server
+	}
+	positions, err := s.cfg.LogPositions(ctx, a.node.ID, after)
+	if err != nil {
+		return nil, model.Errorf(model.Unavailable, "the server cannot read the positions in logs now: %w", err)
+	}
 	list := []activeCheck{}
 	add := func(key string, of *nodeItem) {
-		if of == nil || of.trapper || isLogKey(key) {
+		if of == nil || of.trapper {
 			return
 		}
-		seconds := max(int(of.interval/time.Second), 1)
-		c := activeCheck{Key: key, Delay: seconds}
+		seconds, number := max(int(of.interval/time.Second), 1), itemNumber(key)
+		c := activeCheck{Key: key, Delay: seconds, LastLogSize: positions[number].Size, MTime: positions[number].MTime}
 		if r.Version != "" { // of an agent that names items by number
-			c.ItemID, c.Delay, c.Timeout = itemNumber(key), fmt.Sprintf("%ds", seconds), "3s"
+			c.ItemID, c.Delay, c.Timeout = number, fmt.Sprintf("%ds", seconds), "3s"
 		}
 		list = append(list, c)
 	}
@@ -264,12 +276,6 @@ func (s *Server) answerActiveChecks(ctx context.Context, namespaces []string, r 
 	return &reply{Response: "success", Data: &list}, nil
 }
 
-// isLogKey reports whether an item key makes the agent follow a log file. Muster does not support such items.
-func isLogKey(key string) bool {
-	name, _, _ := strings.Cut(key, "[")
-	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count", "eventlog", "eventlog.count"}, name)
-}
-
 // itemNumber returns the number that stands for an item key in messages to and from the agent.
 func itemNumber(key string) uint64 {
 	sum := sha256.Sum256([]byte(key))
@@ -284,7 +290,7 @@ const maxRuns = 8
 
 // storeAgentData writes the values in an agent's request to the journal. An agent keeps the values of a failed
 // request.
-func (s *Server) storeAgentData(ctx context.Context, namespaces []string, r *request, from netip.Addr, size int) (*reply, error) {
+func (s *Server) storeAgentData(ctx context.Context, p *peer, r *request, size int) (*reply, error) {
 	host := r.Host
 	if host == "" && len(r.Data) > 0 {
 		host = r.Data[0].Host // agents before 4.4 name it with each value, and so does the C agent of 6.0
@@ -293,7 +299,7 @@ func (s *Server) storeAgentData(ctx context.Context, namespaces []string, r *req
 	if err := s.awaitCapacity(ctx, len(r.Data)); err != nil { // heartbeats need the lock
 		return nil, err
 	}
-	a, err := s.lockAgent(ctx, namespaces, r, host, from)
+	a, err := s.lockAgent(ctx, p, r, host)
 	if err != nil {
 		return nil, err
 	}
@@ -336,8 +342,12 @@ func (s *Server) storeAgentData(ctx context.Context, namespaces []string, r *req
 		}
 	}
 	b.flush()
-	if err := b.appendEntries(ctx, append(b.entries, b.ownNode.entries()...), len(r.Data)-b.failed); err != nil {
+	at, err := b.appendEntries(ctx, append(b.entries, b.ownNode.entries()...), len(r.Data)-b.failed)
+	if err != nil {
 		return nil, err
+	}
+	if at != (journal.Position{}) {
+		a.written = at
 	}
 	if len(a.numbers) >= maxRuns {
 		clear(a.numbers)
@@ -383,9 +393,10 @@ func (b *agentBatch) add(r *row, i int) outcome {
 	return out
 }
 
-// toSignal converts the value at index i of the request to a signal (numbered message) for the journal.
+// toSignal converts the value at index i of the request to a signal (numbered message) for the journal. A row of a log without a value
+// that can be stored still has its position.
 func (b *agentBatch) toSignal(r *row, i int) (wire.Signal, outcome) {
-	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
+	empty := wire.Signal{Kind: wire.SignalKeepalive}
 	of := b.ownNode.items.byKey[r.Key]
 	if r.Key == "" {
 		of = b.ownNode.items.byNumber[r.ItemID]
@@ -395,30 +406,48 @@ func (b *agentBatch) toSignal(r *row, i int) (wire.Signal, outcome) {
 	}
 	switch {
 	case of == nil:
-		return keepalive, unknownKey
+		return empty, unknownKey
 	case of.trapper:
-		return keepalive, trapperItem
-	case r.Value == nil: // the position in a log
-		return keepalive, kept
+		return empty, trapperItem
+	}
+	log := logPositionOf(r)
+	if log.Item != 0 {
+		empty = wire.Signal{Kind: wire.SignalValueBlock, Definition: of.places[0].definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Log: log})}
+	}
+	switch {
+	case r.Value == nil:
+		return empty, kept
 	case len(*r.Value) > b.srv.cfg.Limits.ValueBytes:
-		return keepalive, tooLong
+		return empty, tooLong
 	}
 	at, ok := b.timeOf(r, i)
 	if !ok {
-		return keepalive, wrongTime
+		return empty, wrongTime
 	}
 	v := wire.BlockValue{Value: item.FromText(string(*r.Value)), Unsupported: r.State == 1}
 	for _, place := range of.places[1:] {
 		b.ownNode.add(place, at, v)
 	}
 	place := of.places[0]
-	block := valueBlock{times: []int64{at}}
+	block := valueBlock{times: []int64{at}, log: log}
 	if place.key != "" {
 		block.keys = []string{place.key}
 	}
 	v.Position, place.position, place.key = place.position, 0, ""
 	block.place, block.values = place, []wire.BlockValue{v}
 	return block.signal(), kept
+}
+
+// logPositionOf returns the position in a log that a row of an agent has, or none.
+func logPositionOf(r *row) (p wire.LogPosition) {
+	if r.LastLogSize == nil {
+		return p
+	}
+	p = wire.LogPosition{Item: r.ItemID, Size: *r.LastLogSize, MTime: uint64(max(r.MTime, 0))}
+	if r.Key != "" {
+		p.Item = itemNumber(r.Key)
+	}
+	return p
 }
 
 // findDiscoveredItem returns the discovered item to which a value of the agent belongs, or nil. Discovery rules

@@ -12,7 +12,7 @@ type requestScanner struct {
 	text   string
 	at     int
 	failed bool
-	values []valueText // memory for those of the next rows
+	values []valueText // memory for the values of the next rows
 }
 
 // scanRequest reads a request of Zabbix' programs quickly. ok is false if the request has another form. The texts of
@@ -85,6 +85,10 @@ func (s *requestScanner) readRows() []row {
 				r.ItemID = s.readNumber()
 			case "state":
 				r.State = int(s.readNumber())
+			case "lastlogsize":
+				r.LastLogSize = new(s.readNumber())
+			case "mtime":
+				r.MTime = int64(s.readNumber())
 			default:
 				s.failed = true
 			}

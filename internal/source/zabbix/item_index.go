@@ -49,7 +49,7 @@ func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	byNumber := map[uint64]string{}
 	if s.cfg.Discovered != nil {
 		for _, one := range s.cfg.Discovered(node, "") {
-			if !one.Trapper && one.Interval > 0 && !strings.Contains(one.Key, "{$") && !isLogKey(one.Key) {
+			if !one.Trapper && one.Interval > 0 && !strings.Contains(one.Key, "{$") {
 				byNumber[itemNumber(one.Key)] = one.Key
 			}
 		}

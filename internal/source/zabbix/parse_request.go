@@ -33,6 +33,10 @@ type row struct {
 	ID     uint64 `json:"id"`     // number of the value in this run of the program
 	ItemID uint64 `json:"itemid"` // in place of a key
 	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
+
+	// Of logs.
+	LastLogSize *uint64 `json:"lastlogsize"` // position behind the value; without a value: behind lines that do not match
+	MTime       int64   `json:"mtime"`       // of the log file
 }
 
 // maxRows bounds the values of one request. The buffer of an agent has at most 65,535.

@@ -131,11 +131,11 @@ func FuzzParseRequest(f *testing.F) {
 			return
 		}
 		s := newTestServer(t)
-		if answer, err := s.storeSenderData(t.Context(), []string{"default"}, r, len(data)); err != nil || answer.Response != "success" {
+		if answer, err := s.storeSenderData(t.Context(), loopback(), r, len(data)); err != nil || answer.Response != "success" {
 			t.Errorf("%v %v", answer, err)
 		}
 		r.Host = "Zab1"
-		if answer, err := s.storeAgentData(t.Context(), []string{"default"}, r, netip.IPv6Loopback(), len(data)); err == nil && answer.Response != "success" {
+		if answer, err := s.storeAgentData(t.Context(), loopback(), r, len(data)); err == nil && answer.Response != "success" {
 			t.Errorf("%v", answer)
 		}
 	})
@@ -163,7 +163,7 @@ func newTestServer(t testing.TB) *testServer {
 		LimitReached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	var err error
-	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testNodeRegistry{}, Limiter: limiter, Pressures: &core.FillLevels{Stats: func() journal.Stats { return x.stats }, QueueBytes: 100}, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
+	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, CertificateRequired: func(string) bool { return false }, View: x, LogPositions: x.logPositions, Intent: testNodeRegistry{}, Limiter: limiter, Pressures: &core.FillLevels{Stats: func() journal.Stats { return x.stats }, QueueBytes: 100}, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
 	testenv.NoError(t, err)
 	return x
 }
@@ -191,6 +191,9 @@ func allowLoopback(from netip.Addr) []string {
 	return nil
 }
 
+// loopback returns a peer of the namespace default without a certificate.
+func loopback() *peer { return &peer{address: netip.IPv6Loopback(), namespaces: []string{"default"}} }
+
 // LastNumbers returns the last sequence number that the test's journal has, per stream of values.
 func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, err error) {
 	for _, r := range x.records {
@@ -201,6 +204,24 @@ func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 		}
 	}
 	return list, nil
+}
+
+// logPositions returns the last positions in logs in the test's journal.
+func (x *testServer) logPositions(context.Context, model.NodeID, journal.Position) (map[uint64]wire.LogPosition, error) {
+	positions := map[uint64]wire.LogPosition{}
+	for _, r := range x.records {
+		var b wire.Batch
+		if r.Kind != wire.RecordBatch || b.Decode(r.Batch) != nil {
+			continue
+		}
+		for _, s := range b.Signals {
+			var block wire.ValueBlock
+			if s.Kind == wire.SignalValueBlock && block.Decode(s.Body) == nil && block.Log.Item != 0 {
+				positions[block.Log.Item] = block.Log
+			}
+		}
+	}
+	return positions, nil
 }
 
 // testNodes is a fake directory with two nodes. The node web1 has a Muster agent, and the node zab1 has a
@@ -236,7 +257,7 @@ func (testNodes) Node(id model.NodeID) *directory.Node {
 // AssignmentOf returns the assignment (checks and Templates) of a test node.
 func (testNodes) AssignmentOf(model.NodeID) *directory.Assignment {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
-		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
+		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "log[/l]", Type: "log", Interval: model.Duration(time.Second)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
 	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.ToDefinition()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
 }
 
@@ -320,7 +341,7 @@ func TestSenderValuesAreStoredBeforeAnswer(t *testing.T) {
 	for v := (wire.BlockValue{}); columns.Next(&v); {
 		got = append(got, fmt.Sprint(v.Position, " ", int64(block.UnixNs)+columns.Times()[v.Row], " ", v.Value))
 	}
-	want := "[1 1795233666000000001 7 2 1795233665000000005 a 2 1795233700000000002 b]"
+	want := "[2 1795233666000000001 7 3 1795233665000000005 a 3 1795233700000000002 b]"
 	if fmt.Sprint(got) != want || block.Macros != `{"{$X}":"2"}` || columns.Err() != nil {
 		t.Errorf("%v, want %v; macros %s; %v", got, want, block.Macros, columns.Err())
 	}
@@ -487,7 +508,7 @@ func TestValuesAboveRateLimitAreRefused(t *testing.T) {
 		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}
 	}
 	for _, want := range []string{"processed: 30000; failed: 0", "processed: 0; failed: 30000; total: 30000"} {
-		answer, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100)
+		answer, err := x.storeSenderData(t.Context(), loopback(), r, 100)
 		testenv.NoError(t, err)
 		if !strings.HasPrefix(answer.Info, want) {
 			t.Errorf("%s, want %s", answer.Info, want)
@@ -528,14 +549,14 @@ func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 		x.stats.QueuedBytes = 51
 		r := &request{Host: "Zab1", Data: []row{{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}}}
 		began := time.Now()
-		if _, err := x.handleHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
+		if _, err := x.handleHeartbeat(t.Context(), loopback(), r); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
 			t.Errorf("heartbeat: %v after %v, %d records", err, time.Since(began), len(x.records))
 		}
-		if _, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100); model.ClassOf(err) != model.Unavailable || time.Since(began) < time.Second || len(x.records) != 1 {
+		if _, err := x.storeSenderData(t.Context(), loopback(), r, 100); model.ClassOf(err) != model.Unavailable || time.Since(began) < time.Second || len(x.records) != 1 {
 			t.Errorf("values: %v after %v, %d records", err, time.Since(began), len(x.records))
 		}
 		x.stats.QueuedBytes = 25
-		if _, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100); err != nil || len(x.records) != 2 {
+		if _, err := x.storeSenderData(t.Context(), loopback(), r, 100); err != nil || len(x.records) != 2 {
 			t.Errorf("values: %v, %d records", err, len(x.records))
 		}
 	})
@@ -548,7 +569,7 @@ func TestHeartbeatFloodIsNotJournaled(t *testing.T) {
 		x.cfg.Now = time.Now
 		r := &request{Host: "Zab1", HeartbeatFreq: 1}
 		for range 1000 {
-			if _, err := x.handleHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil {
+			if _, err := x.handleHeartbeat(t.Context(), loopback(), r); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
@@ -558,7 +579,7 @@ func TestHeartbeatFloodIsNotJournaled(t *testing.T) {
 		}
 		for range 10 {
 			time.Sleep(time.Second)
-			_, err := x.handleHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback())
+			_, err := x.handleHeartbeat(t.Context(), loopback(), r)
 			testenv.NoError(t, err)
 		}
 		if n := len(x.records); n != 12 {
@@ -570,15 +591,15 @@ func TestHeartbeatFloodIsNotJournaled(t *testing.T) {
 // TestUnknownHostsTakeLittleMemory sends values of very many unknown hosts, and expects the server to keep no state of each.
 func TestUnknownHostsTakeLittleMemory(t *testing.T) {
 	x := newTestServer(t)
-	first := x.findNode(t.Context(), []string{"default"}, "nosuch1")
-	if second := x.findNode(t.Context(), []string{"default"}, "nosuch2"); first != second || first.out != unknownHost || first.blocks != nil {
+	first := x.findNode(t.Context(), loopback(), "nosuch1")
+	if second := x.findNode(t.Context(), loopback(), "nosuch2"); first != second || first.out != unknownHost || first.blocks != nil {
 		t.Errorf("two unknown hosts: %p %p %+v", first, second, first)
 	}
 	r := &request{Data: make([]row, 1000)}
 	for i := range r.Data {
 		r.Data[i] = row{Host: fmt.Sprint("nosuch", i), Key: "n[2]", Value: new(valueText("1"))}
 	}
-	answer, err := x.storeSenderData(t.Context(), []string{"default"}, r, 100)
+	answer, err := x.storeSenderData(t.Context(), loopback(), r, 100)
 	if err != nil || !strings.Contains(answer.Info, "processed: 0; failed: 1000") || len(x.records) > 0 {
 		t.Errorf("%+v %v", answer, err)
 	}
@@ -599,7 +620,7 @@ func TestHeartbeatsDoNotWaitBehindValues(t *testing.T) {
 			go func() { defer theirs.Close(); _, _ = theirs.Write(frame) }()
 			h, err := readHeader(ours, 1<<20)
 			testenv.NoError(t, err)
-			_, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback())
+			_, _, err = x.handle(t.Context(), ours, h, loopback())
 			return err
 		}
 		began := time.Now()
@@ -647,7 +668,7 @@ func TestSlowRequestsDoNotBlockCompleteRequest(t *testing.T) {
 			_ = ours.SetReadDeadline(time.Now().Add(30 * time.Second))
 			h, err := readHeader(ours, 16<<20)
 			testenv.NoError(t, err)
-			_, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback())
+			_, _, err = x.handle(t.Context(), ours, h, loopback())
 			return err
 		}
 		began := time.Now()
@@ -691,7 +712,7 @@ func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
 				defer ours.Close()
 				h, err := readHeader(ours, 16<<20)
 				testenv.NoError(t, err)
-				if _, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback()); err != nil {
+				if _, _, err = x.handle(t.Context(), ours, h, loopback()); err != nil {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 			})
@@ -727,7 +748,7 @@ func TestConcurrentLongRequestsAreAnswered(t *testing.T) {
 				defer ours.Close()
 				h, err := readHeader(ours, 16<<20)
 				testenv.NoError(t, err)
-				if _, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback()); err != nil {
+				if _, _, err = x.handle(t.Context(), ours, h, loopback()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -745,9 +766,10 @@ func TestConcurrentLongRequestsAreAnswered(t *testing.T) {
 // without items gets the reason.
 func TestAgentReceivesItems(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
-		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0}]}`},
+		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0},{"key":"log[/l]","delay":1,"lastlogsize":0,"mtime":0}]}`},
 		{`{"request":"active checks","host":"Zab1","version":"6.0","host_metadata":"linux"}`,
-			fmt.Sprintf(`{"response":"success","data":[{"key":"agent.ping","itemid":%d,"delay":"60s","lastlogsize":0,"mtime":0,"timeout":"3s"}]}`, itemNumber("agent.ping"))},
+			fmt.Sprintf(`{"response":"success","data":[{"key":"agent.ping","itemid":%d,"delay":"60s","lastlogsize":0,"mtime":0,"timeout":"3s"},{"key":"log[/l]","itemid":%d,"delay":"1s","lastlogsize":0,"mtime":0,"timeout":"3s"}]}`,
+				itemNumber("agent.ping"), itemNumber("log[/l]"))},
 		{`{"request":"active check heartbeat","host":"Zab1","heartbeat_freq":60,"version":"7.0.22","variant":1}`, ""},
 		{`{"request":"active checks","host":"web1"}`, `{"response":"failed","info":"node default/web1 has another agent, or is a proxy node Hostname=NAME in the agent's configuration, or muster node retire web1"}`},
 		{`{"request":"active checks","host":"other"}`, `{"response":"failed","info":"the namespace is at its limit of nodes"}`},
@@ -799,5 +821,28 @@ func TestRepeatedAgentValuesAreStoredOnce(t *testing.T) {
 	want := "[record 2 3 value block 4 value block 5 keepalive 6 value block record 2 7 lost to 8 9 value block]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestLogPositionReturnsToAgent sends lines of a log with positions, and expects the last position in the next answer. Lines that do not match and a line that is refused have positions, too.
+func TestLogPositionReturnsToAgent(t *testing.T) {
+	x := newTestServer(t)
+	checks := appendFrame(nil, 1, []byte(`{"request":"active checks","host":"Zab1"}`))
+	number := itemNumber("log[/l]")
+	for _, c := range []struct{ data, outcome, position string }{
+		{`{"id":1,"key":"log[/l]","value":"one","lastlogsize":4,"mtime":1795233665,"clock":1795233665,"ns":7}`, "processed: 1; failed: 0", `"lastlogsize":4,"mtime":1795233665`},
+		{fmt.Sprintf(`{"id":2,"itemid":%d,"value":"tw\u006f","lastlogsize":8,"mtime":1795233666,"clock":1795233665,"ns":7}`, number), "processed: 1; failed: 0", `"lastlogsize":8,"mtime":1795233666`},
+		{fmt.Sprintf(`{"id":3,"itemid":%d,"lastlogsize":5000000000,"mtime":1795233667}`, number), "processed: 1; failed: 0", `"lastlogsize":5000000000,"mtime":1795233667`},
+		{`{"id":4,"key":"log[/l]","value":"late","lastlogsize":20,"mtime":-1,"clock":1795333665,"ns":7}`, "processed: 0; failed: 1", `"lastlogsize":20,"mtime":0`},
+		{`{"id":4,"key":"log[/l]","value":"again","lastlogsize":30,"mtime":0,"clock":1795233665,"ns":7}`, "processed: 0; failed: 1", `"lastlogsize":20,"mtime":0`},
+		{`{"id":5,"key":"agent.ping","value":"1","clock":1795233665,"ns":7}`, "processed: 1; failed: 0", `"lastlogsize":20,"mtime":0`},
+	} {
+		request := fmt.Sprintf(`{"request":"agent data","session":"c909","host":"Zab1","data":[%s]}`, c.data)
+		if answer := x.sendRequest(t, appendFrame(nil, 1, []byte(request))); !strings.Contains(answer, c.outcome) {
+			t.Errorf("%s: %s, want %s", c.data, answer, c.outcome)
+		}
+		if answer := x.sendRequest(t, checks); !strings.Contains(answer, `{"key":"log[/l]","delay":1,`+c.position+`}`) {
+			t.Errorf("%s: %s, want %s", c.data, answer, c.position)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func BenchmarkSenderData(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := x.storeSenderData(b.Context(), []string{"default"}, r, len(payload)); err != nil {
+		if _, err := x.storeSenderData(b.Context(), loopback(), r, len(payload)); err != nil {
 			b.Fatal(err)
 		}
 	}

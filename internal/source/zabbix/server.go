@@ -3,6 +3,7 @@ package zabbix
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,14 @@ type Config struct {
 	// Namespaces returns the namespaces that allow an address to send values of their nodes.
 	Namespaces func(from netip.Addr) []string
 	View       SequenceReader
+	// LogPositions returns up to which positions the server has the logs of a node, by itemNumber. It waits until a commit is applied.
+	LogPositions func(ctx context.Context, node model.NodeID, after journal.Position) (map[uint64]wire.LogPosition, error)
+	// CertificateRequired reports whether a namespace takes values only from hosts that a certificate proves.
+	CertificateRequired func(namespace string) bool
+	// TLS has the server's certificate. The listener takes connections with and without TLS; nil: without.
+	TLS *tls.Config
+	// Authorities are the CAs of client certificates; nil: the server asks for none.
+	Authorities *admission.Authorities
 	// Discovered returns the items that discovery rules made on a node: those with a key or, if it is empty, all; nil: there are none.
 	Discovered func(node model.NodeID, key string) []DiscoveredItem
 	Intent     NodeRegistry
@@ -82,8 +91,8 @@ type Limits struct {
 
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
-	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.View == nil || c.Intent == nil || c.Limiter == nil || c.Pressures == nil || c.Admission == nil {
-		return errors.New("BUG: source of Zabbix senders without journal, nodes, namespaces, view, intent, limiter, pressures or admission")
+	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.CertificateRequired == nil || c.View == nil || c.LogPositions == nil || c.Intent == nil || c.Limiter == nil || c.Pressures == nil || c.Admission == nil {
+		return errors.New("BUG: source of Zabbix senders without journal, nodes, namespaces, certificates, view, positions in logs, intent, limiter, pressures or admission")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -124,9 +133,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen answers requests until ctx ends.
+// Listen answers requests, with and without TLS, until ctx ends.
 func (s *Server) Listen(ctx context.Context, l net.Listener) error {
-	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, Handshake: s.cfg.Limits.Request, Log: s.cfg.Log, Serve: s.serve})
+	config := s.cfg.TLS
+	if config != nil && s.cfg.Authorities != nil {
+		config = config.Clone()
+		s.cfg.Authorities.ConfigureTLS(config)
+	}
+	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Plain: true, Gate: admission.NewHandshakeLimits().AcquireAgentSlot,
+		Handshake: s.cfg.Limits.Request, Log: s.cfg.Log, Serve: s.serve})
 }
 
 // answerTime limits the time to write an answer.
@@ -137,7 +152,7 @@ const answerTime = 30 * time.Second
 func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	defer nc.Close()
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	from, err := netip.ParseAddrPort(nc.RemoteAddr().String())
+	p, err := peerOf(nc)
 	if err != nil {
 		s.refuse(nc, "malformed", err)
 		return
@@ -150,7 +165,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	var answer *reply
 	result := "malformed"
 	if err == nil {
-		answer, result, err = s.handle(ctx, nc, h, from.Addr().Unmap())
+		answer, result, err = s.handle(ctx, nc, h, p)
 	}
 	if err != nil {
 		s.refuse(nc, result, err)
@@ -188,11 +203,13 @@ func (s *Server) refuse(nc net.Conn, result string, err error) {
 
 // handle reads, decodes and handles one request. It begins with the payload after the header. result is a metric
 // label. Without answer and error the peer gets none.
-func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from netip.Addr) (answer *reply, result string, err error) {
-	namespaces := s.cfg.Namespaces(from)
-	if len(namespaces) == 0 {
-		return nil, "address", model.Errorf(model.Forbidden, "no namespace allows address %s to send values", from).
-			WithHint("muster edit namespace NAME, and add to spec: zabbixFrom: [%s]", from)
+func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, p *peer) (answer *reply, result string, err error) {
+	if p.namespaces = s.cfg.Namespaces(p.address); len(p.namespaces) == 0 {
+		return nil, "address", model.Errorf(model.Forbidden, "no namespace allows address %s to send values", p.address).
+			WithHint("muster edit namespace NAME, and add to spec: zabbixFrom: [%s]", p.address)
+	}
+	if err := s.checkCertificate(p); err != nil {
+		return nil, "certificate", err
 	}
 	admission.MarkAuthenticated(nc)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Request)
@@ -214,13 +231,13 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	result = strings.ReplaceAll(r.Request, " ", "_")
 	switch r.Request {
 	case "sender data":
-		answer, err = s.storeSenderData(ctx, namespaces, r, len(payload))
+		answer, err = s.storeSenderData(ctx, p, r, len(payload))
 	case "agent data":
-		answer, err = s.storeAgentData(ctx, namespaces, r, from, len(payload))
+		answer, err = s.storeAgentData(ctx, p, r, len(payload))
 	case "active checks":
-		answer, err = s.answerActiveChecks(ctx, namespaces, r, from)
+		answer, err = s.answerActiveChecks(ctx, p, r)
 	case "active check heartbeat":
-		answer, err = s.handleHeartbeat(ctx, namespaces, r, from)
+		answer, err = s.handleHeartbeat(ctx, p, r)
 	default:
 		return nil, "unknown", model.Errorf(model.Invalid, "this server does not answer the request %q", model.Truncate(r.Request, 100)).
 			WithHint("docs/from-zabbix.md lists the senders and agents that may connect")
@@ -239,6 +256,7 @@ const (
 	unknownHost                  // no node has this name
 	ambiguousHost                // nodes of several namespaces have this name
 	proxyHost                    // the node is a proxy node
+	unprovenHost                 // its namespace requires a certificate of the host
 	unknownKey                   // no Template of the node has this item
 	otherItem                    // the item is no trapper item
 	trapperItem                  // an agent sends it, but senders do
@@ -252,13 +270,14 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"kept", "unknown_host", "ambiguous_host", "proxy_node", "unknown_key", "other_item", "trapper_item", "no_value", "not_numbered", "repeated", "time", "too_long", "limited", "not_stored"}
+var outcomeNames = [outcomes]string{"kept", "unknown_host", "ambiguous_host", "proxy_node", "unproven_host", "unknown_key", "other_item", "trapper_item", "no_value", "not_numbered", "repeated", "time", "too_long", "limited", "not_stored"}
 
 // reasons has a sentence for people for each outcome.
 var reasons = [outcomes]string{
 	unknownHost:   "no node has this name",
 	ambiguousHost: "several namespaces that allow this address have a node with this name",
 	proxyHost:     "the node is a proxy node, which no Template reaches",
+	unprovenHost:  "its namespace requires TLS with a certificate that names this host",
 	unknownKey:    "no Template of the node has this item",
 	otherItem:     "the item has no trapper: true",
 	trapperItem:   "the item has trapper: true, which senders send",

@@ -27,15 +27,15 @@ const blockBytes = 256 << 10
 
 // valueBatch collects the values of one sender request, by node and by Template.
 type valueBatch struct {
-	srv        *Server
-	namespaces []string // that allow the peer's address
-	now        time.Time
-	nodes      map[string]*valueNode // by the name of the host
-	order      []*valueNode
-	lastHost   string // of the last value
-	lastNode   *valueNode
-	failed     int
-	first      string // the first refused value, with the reason; empty: none
+	srv      *Server
+	peer     *peer
+	now      time.Time
+	nodes    map[string]*valueNode // by the name of the host
+	order    []*valueNode
+	lastHost string // of the last value
+	lastNode *valueNode
+	failed   int
+	first    string // the first refused value, with the reason; empty: none
 }
 
 // valueNode has the values of one request for one node.
@@ -58,12 +58,13 @@ type valueBlock struct {
 	times  []int64 // ns since 1970
 	values []wire.BlockValue
 	bytes  int
+	log    wire.LogPosition
 }
 
 // storeSenderData writes the values of a zabbix_sender request to the journal, and answers with their number.
 // It counts accepted values. The answer leaves when they are durable.
-func (s *Server) storeSenderData(ctx context.Context, namespaces []string, r *request, size int) (*reply, error) {
-	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
+func (s *Server) storeSenderData(ctx context.Context, p *peer, r *request, size int) (*reply, error) {
+	b := &valueBatch{srv: s, peer: p, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
 	if err := s.awaitCapacity(ctx, len(r.Data)); err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	n := b.lastNode
 	if n == nil || r.Host != b.lastHost {
 		if n = b.nodes[r.Host]; n == nil {
-			n = b.srv.findNode(ctx, b.namespaces, strings.Clone(r.Host))
+			n = b.srv.findNode(ctx, b.peer, strings.Clone(r.Host))
 			if b.nodes[r.Host] = n; n.out == kept {
 				b.order = append(b.order, n)
 			}
@@ -205,7 +206,7 @@ func (block *valueBlock) signal() wire.Signal {
 	}
 	slices.SortStableFunc(block.values, func(x, y wire.BlockValue) int { return cmp.Compare(x.Position, y.Position) })
 	return wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{
-		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, Keys: block.keys, UnixNs: uint64(base),
+		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, Keys: block.keys, UnixNs: uint64(base), Log: block.log,
 	})}
 }
 
@@ -248,7 +249,8 @@ func (b *valueBatch) write(ctx context.Context) error {
 		values += n.values
 		entries = append(entries, n.entries()...)
 	}
-	return b.appendEntries(ctx, entries, values)
+	_, err := b.appendEntries(ctx, entries, values)
+	return err
 }
 
 // entries converts the node's blocks of values to journal entries.
@@ -268,24 +270,24 @@ func (n *valueNode) entries() (entries []journal.Entry) {
 }
 
 // appendEntries appends the entries of a request to the journal in one commit, and counts the accepted values.
-func (b *valueBatch) appendEntries(ctx context.Context, entries []journal.Entry, values int) error {
+func (b *valueBatch) appendEntries(ctx context.Context, entries []journal.Entry, values int) (at journal.Position, err error) {
 	if len(entries) == 0 {
-		return nil
+		return at, nil
 	}
-	if _, err := core.AppendDurably(ctx, b.srv.cfg.Journal, entries); err != nil {
+	if at, err = core.AppendDurably(ctx, b.srv.cfg.Journal, entries); err != nil {
 		b.srv.metrics.values[notJournaled].Add(float64(values))
-		return model.Errorf(model.Unavailable, "cannot write the values to the journal: %w", err).WithHint("send them again; muster status has the reason")
+		return at, model.Errorf(model.Unavailable, "cannot write the values to the journal: %w", err).WithHint("send them again; muster status has the reason")
 	}
 	b.srv.metrics.values[kept].Add(float64(values))
-	return nil
+	return at, nil
 }
 
 // findNode finds the node with a host name, in the namespaces of the sender. They allow the sender's address. A
 // declared node that waits for its machine becomes a node of Zabbix. Refused hosts share a node for each reason, because a
 // request may name 100,000 unknown ones.
-func (s *Server) findNode(ctx context.Context, namespaces []string, host string) *valueNode {
+func (s *Server) findNode(ctx context.Context, p *peer, host string) *valueNode {
 	name, namespace, id := model.CleanName(host), "", model.NodeID(0)
-	for _, ns := range namespaces {
+	for _, ns := range p.namespaces {
 		one, ok := s.cfg.Nodes.NodeByName(ns, name)
 		if !ok || one == model.ServerNode {
 			continue
@@ -299,8 +301,11 @@ func (s *Server) findNode(ctx context.Context, namespaces []string, host string)
 		return &s.refusedHosts[unknownHost]
 	}
 	n := s.cfg.Nodes.Node(id)
-	if n.Proxy {
+	switch {
+	case n.Proxy:
 		return &s.refusedHosts[proxyHost]
+	case s.cfg.CertificateRequired(namespace) && !p.proves(name):
+		return &s.refusedHosts[unprovenHost]
 	}
 	found := &valueNode{out: kept, uid: n.UID, blocks: map[itemLocation]*valueBlock{}}
 	if n.UID == uuid.Nil {

@@ -1,7 +1,8 @@
-package sensu
+package admission
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,11 +14,13 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // Authorities has the CAs that may issue agents' certificates, read from a file. Refresh reloads the file. A file that
 // cannot be read leaves the former ones in force.
 type Authorities struct {
+	setting    string // beginning of the names of its flags, such as --sensu-client
 	log        *slog.Logger
 	file       reloadedFile[loadedAuthorities]
 	revocation *revocationFile // revocation lists; nil: the server has none
@@ -30,10 +33,11 @@ type loadedAuthorities struct {
 	sums  map[[32]byte]struct{} // of certs
 }
 
-// OpenAuthorities reads a PEM file with at least one CA certificate.
-func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
-	a := &Authorities{log: log, file: reloadedFile[loadedAuthorities]{path: path, contentName: "authorities", parse: parseAuthorities}}
-	return a, a.file.open("--sensu-client-ca FILE", "of -----BEGIN CERTIFICATE-----")
+// OpenAuthorities reads a PEM file with at least one CA certificate. The setting is the beginning of the names of the flags for
+// this file and for revocation lists, such as --sensu-client: errors name the flag.
+func OpenAuthorities(setting, path string, log *slog.Logger) (*Authorities, error) {
+	a := &Authorities{setting: setting, log: log, file: reloadedFile[loadedAuthorities]{path: path, contentName: "authorities", parse: parseAuthorities}}
+	return a, a.file.open(setting+"-ca FILE", "of -----BEGIN CERTIFICATE-----")
 }
 
 // parseAuthorities parses CA certificates in PEM. One invalid certificate makes the whole file an error, because it
@@ -65,7 +69,7 @@ func (a *Authorities) Refresh(at time.Time) {
 	before := a.file.current.Load()
 	if read := a.file.reload(a.log); read != nil {
 		if added, removed := read.countMissing(before), before.countMissing(read); added+removed > 0 {
-			a.log.Info("reloaded the authorities of Sensu agents", "file", a.file.path, "authorities", len(read.sums), "new", added, "gone", removed)
+			a.log.Info("reloaded the authorities of "+a.setting+"-ca", "file", a.file.path, "authorities", len(read.sums), "new", added, "gone", removed)
 		}
 	}
 	if a.revocation == nil {
@@ -76,6 +80,17 @@ func (a *Authorities) Refresh(at time.Time) {
 		a.logLists(read)
 	}
 	a.revocation.warnExpired(at, a.log)
+}
+
+// refreshInterval is the time between two reads of the files.
+const refreshInterval = 10 * time.Second
+
+// Run reloads the files periodically until ctx ends, for a source without sessions.
+func (a *Authorities) Run(ctx context.Context, now func() time.Time) error {
+	for pause.For(ctx, refreshInterval) == nil {
+		a.Refresh(now())
+	}
+	return nil
 }
 
 // countMissing returns how many of the loaded CAs another loaded version of the file lacks.
@@ -101,8 +116,8 @@ func (a *Authorities) ConfigureTLS(config *tls.Config) {
 	}
 }
 
-// trustsOneRoot reports whether the server still accepts one of the CAs that verified a connection's certificate.
-func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
+// TrustsOneRoot reports whether the server still accepts one of the CAs that verified a connection's certificate.
+func (a *Authorities) TrustsOneRoot(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
 	}
@@ -115,8 +130,8 @@ func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	return false
 }
 
-// authorityKeysOf returns the hashes of the keys of the CAs in verified certificate chains.
-func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
+// AuthorityKeysOf returns the hashes of the keys of the CAs in verified certificate chains.
+func AuthorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	for _, chain := range chains {
 		roots = append(roots, sha256.Sum256(chain[len(chain)-1].Raw))
 	}
@@ -140,7 +155,7 @@ type reloadedFile[T any] struct {
 func (f *reloadedFile[T]) open(flag, form string) error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return model.Errorf(model.Invalid, "read the file with the %s of Sensu's agents: %w", f.contentName, err).WithHint("%s", flag)
+		return model.Errorf(model.Invalid, "read the file with the %s of agents: %w", f.contentName, err).WithHint("%s", flag)
 	}
 	read, err := f.parse(text)
 	if err != nil {
@@ -174,7 +189,7 @@ func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 		}
 	case f.lastErr != err.Error():
 		f.lastErr = err.Error()
-		log.Error("cannot reload the "+f.contentName+" of Sensu agents; the former ones stay in force", "file", f.path, "err", err)
+		log.Error("cannot reload the "+f.contentName+" of agents; the former ones stay in force", "file", f.path, "err", err)
 	}
 	return read
 }
@@ -192,9 +207,9 @@ const expiredInterval = time.Hour
 // OpenRevoked reads the file of revocation lists, each signed by one of the authorities.
 func (a *Authorities) OpenRevoked(path string, now time.Time) error {
 	r := &revocationFile{reloadedFile: reloadedFile[revocationLists]{path: path, contentName: "revocation lists", parse: func(text []byte) (*revocationLists, error) {
-		return parseLists(text, a.file.current.Load().certs)
+		return parseLists(a.setting, text, a.file.current.Load().certs)
 	}}}
-	if err := r.open("--sensu-client-crl FILE", "as openssl ca -gencrl writes it"); err != nil {
+	if err := r.open(a.setting+"-crl FILE", "as openssl ca -gencrl writes it"); err != nil {
 		return err
 	}
 	a.revocation = r
@@ -211,9 +226,9 @@ func (a *Authorities) logLists(read *revocationLists) {
 			without++
 		}
 	}
-	a.log.Info("read revocation lists of Sensu agents", "file", a.revocation.path, "revoked", len(read.entries), "authorities", len(read.issuers), "without", without)
+	a.log.Info("read revocation lists of agents", "file", a.revocation.path, "revoked", len(read.entries), "authorities", len(read.issuers), "without", without)
 	for _, who := range read.ignored {
-		a.log.Warn("ignored a revocation list of an authority that is not in --sensu-client-ca", "file", a.revocation.path, "authority", who)
+		a.log.Warn("ignored a revocation list of an authority that is not in "+a.setting+"-ca", "file", a.revocation.path, "authority", who)
 	}
 }
 
@@ -224,21 +239,21 @@ func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 		return
 	}
 	r.warned = at
-	log.Error("a revocation list of Sensu agents has expired: its certificates stay revoked, later revocations are unknown; issue a new list",
+	log.Error("a revocation list of agents has expired: its certificates stay revoked, later revocations are unknown; issue a new list",
 		"file", r.path, "authority", read.issuer, "since", read.expires)
 }
 
-// certificateSerial identifies a certificate by its issuer (a CA) and its serial number.
-type certificateSerial struct {
+// CertificateSerial identifies a certificate by its issuer (a CA) and its serial number.
+type CertificateSerial struct {
 	issuer [32]byte // key of the authority
 	number string
 }
 
-// serialsOf returns the issuers and serial numbers of all certificates in verified chains, except root CAs.
-func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
+// SerialsOf returns the issuers and serial numbers of all certificates in verified chains, except root CAs.
+func SerialsOf(chains [][]*x509.Certificate) (list []CertificateSerial) {
 	for _, chain := range chains {
 		for i, cert := range chain[:len(chain)-1] {
-			list = append(list, certificateSerial{authorityKey(chain[i+1]), string(cert.SerialNumber.Bytes())})
+			list = append(list, CertificateSerial{authorityKey(chain[i+1]), string(cert.SerialNumber.Bytes())})
 		}
 	}
 	return list
@@ -250,9 +265,9 @@ func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// revokedSince returns the revocation time of the first revoked certificate in a list, if any is revoked. ok is
+// RevokedSince returns the revocation time of the first revoked certificate in a list, if any is revoked. ok is
 // false if none is.
-func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, ok bool) {
+func (a *Authorities) RevokedSince(list []CertificateSerial) (since time.Time, ok bool) {
 	if a == nil || a.revocation == nil {
 		return since, false
 	}
@@ -265,8 +280,8 @@ func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, o
 	return since, false
 }
 
-// firstListExpiry returns the earliest expiry of a revocation list in Unix seconds, or 0 without expiry.
-func (a *Authorities) firstListExpiry() float64 {
+// FirstListExpiry returns the earliest expiry of a revocation list in Unix seconds, or 0 without expiry.
+func (a *Authorities) FirstListExpiry() float64 {
 	if a == nil || a.revocation == nil || a.revocation.current.Load().expires.IsZero() {
 		return 0
 	}
@@ -275,7 +290,7 @@ func (a *Authorities) firstListExpiry() float64 {
 
 // revocationLists holds the revoked serial numbers per CA of one loaded version of the file.
 type revocationLists struct {
-	entries map[certificateSerial]time.Time // time of the revocation
+	entries map[CertificateSerial]time.Time // time of the revocation
 	issuers map[[32]byte]bool               // authorities that have a list
 	expires time.Time                       // of the first list; zero: none expires
 	issuer  string                          // authority that issued the list that expires first
@@ -285,8 +300,8 @@ type revocationLists struct {
 // parseLists parses revocation lists and verifies that one of the CAs has signed each. The lists are several in PEM,
 // or one in DER. One invalid list makes the whole file an error. Lists of other issuers, such as former authorities,
 // are ignored if there is one of an authority.
-func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
-	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
+func parseLists(setting string, text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
+	out := &revocationLists{entries: map[CertificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "X509 CRL" {
@@ -307,7 +322,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists,
 		}
 	}
 	if len(out.issuers) == 0 {
-		return nil, model.Errorf(model.Invalid, "the file has a revocation list of %s, which is not an authority in --sensu-client-ca", out.ignored[0])
+		return nil, model.Errorf(model.Invalid, "the file has a revocation list of %s, which is not an authority in %s-ca", out.ignored[0], setting)
 	}
 	return out, nil
 }
@@ -335,7 +350,7 @@ func (l *revocationLists) addList(der []byte, authorities []*x509.Certificate) e
 	l.issuers[issuer] = true
 	for i := range list.RevokedCertificateEntries {
 		e := &list.RevokedCertificateEntries[i]
-		l.entries[certificateSerial{issuer, string(e.SerialNumber.Bytes())}] = e.RevocationTime
+		l.entries[CertificateSerial{issuer, string(e.SerialNumber.Bytes())}] = e.RevocationTime
 	}
 	if !list.NextUpdate.IsZero() && (l.expires.IsZero() || list.NextUpdate.Before(l.expires)) {
 		l.expires, l.issuer = list.NextUpdate, list.Issuer.String()
