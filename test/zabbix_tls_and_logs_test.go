@@ -147,7 +147,11 @@ spec:
 			s.Launch()
 			s.WaitReady(40 * time.Second)
 		case 1:
+			rotated := testenv.Value(os.Stat(path))(t)
 			testenv.NoError(t, os.Rename(path, path+".1"))
+			harness.Until(t, 10*time.Second, "another second: the agents tell files by their times", func() (string, bool) {
+				return "", time.Now().Unix() > rotated.ModTime().Unix()
+			})
 		case 2:
 			await("the lines before the agents end")
 			for _, a := range agents {
@@ -159,6 +163,7 @@ spec:
 			s.Launch()
 			s.WaitReady(40 * time.Second)
 			start()
+			await("the lines without agents") // agents without an answer ask again after a minute
 		}
 	}
 	await("all lines")
