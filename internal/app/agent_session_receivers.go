@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,6 +47,7 @@ type sources struct {
 	sensuCA      *admission.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts       *alertmanager.Server
 	samples      *remotewrite.Server
+	trapper      *zabbix.Server     // receives values of Zabbix, and polls its agents
 	turns        *roundrobin.Engine // distributes runs of round-robin checks
 }
 
@@ -189,19 +192,48 @@ func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedR
 	return nil
 }
 
-// directoryWithFaults combines the planner's index of nodes with the errors that keep checks from running. It adds a
-// fault for each round-robin check that no connected node can run.
+// directoryWithFaults combines the planner's index of nodes with the errors that keep checks and items from running. It adds a
+// fault for each round-robin check that no connected node can run, and for polled agents that do not answer.
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
-	turns *roundrobin.Engine
+	sources *sources
 }
 
-// Faults returns the planner's errors, and an error for each round-robin check that no connected node can run.
+// Faults returns the planner's errors, an error for each round-robin check that no connected node can run, and one for each reason
+// why polled agents do not answer.
 func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes int) {
 	list, nodes = l.Inspector.Faults(namespace)
-	idle, about := l.turns.Faults(namespace)
-	return append(idle, list...), nodes + about
+	idle, about := l.sources.turns.Faults(namespace)
+	failing, without := l.pollFaults(namespace)
+	return slices.Concat(idle, failing, list), nodes + about + without
+}
+
+// pollFaults returns an error for each reason why polled agents of a namespace do not answer. An empty namespace stands for all.
+func (l directoryWithFaults) pollFaults(namespace string) (list []plan.Fault, nodes int) {
+	byReason := map[string][]model.NodeID{}
+	l.sources.trapper.EachPollFault(func(node model.NodeID, reason string) {
+		if namespace == "" || l.Directory.Node(node).Namespace == namespace {
+			byReason[reason] = append(byReason[reason], node)
+			nodes++
+		}
+	})
+	for reason, of := range byReason {
+		slices.Sort(of)
+		list = append(list, plan.Fault{Text: "cannot poll the agent of Zabbix: " + reason, Nodes: len(of), Examples: of[:min(len(of), 3)]})
+	}
+	slices.SortFunc(list, func(a, b plan.Fault) int { return cmp.Or(b.Nodes-a.Nodes, strings.Compare(a.Text, b.Text)) })
+	return list, nodes
+}
+
+// NodeFaults returns the planner's errors about a node, and the reason why the server cannot poll its agent.
+func (l directoryWithFaults) NodeFaults(node model.NodeID) []plan.Fault {
+	list := l.Inspector.NodeFaults(node)
+	if address, reason, since := l.sources.trapper.PollFault(node); reason != "" {
+		text := fmt.Sprintf("cannot poll the agent of Zabbix at %s since %s: %s", address, since.UTC().Format(time.DateTime+"Z"), reason)
+		list = append(list, plan.Fault{Text: text, Nodes: 1, Examples: []model.NodeID{node}})
+	}
+	return list
 }
 
 // currentDirectory is the planner's index of nodes and checks, with a method to wait for pending resource
@@ -249,33 +281,38 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	return nil
 }
 
-// openZabbix returns a function that opens the receiver of Zabbix values if its listener is configured. Zabbix senders
-// and agents send the values.
+// openZabbix returns a function that opens the source of Zabbix values. Senders and agents send them to a listener, if it is
+// configured, and the server polls agents.
 func openZabbix(s *Server) func(context.Context) error {
 	return func(context.Context) error {
-		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
-			return nil
+		listens := s.cfg.ZabbixListen != "" && s.cfg.ZabbixListen != "off"
+		var authorities *admission.Authorities
+		var err error
+		if listens {
+			if authorities, err = openAuthorities(s, "--zabbix-client", s.cfg.ZabbixClientCA, s.cfg.ZabbixClientCRL); err != nil {
+				return err
+			}
 		}
-		authorities, err := openAuthorities(s, "--zabbix-client", s.cfg.ZabbixClientCA, s.cfg.ZabbixClientCRL)
-		if err != nil {
-			return err
-		}
-		trapper, err := zabbix.New(zabbix.Config{
+		s.trapper, err = zabbix.New(zabbix.Config{
 			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, LogPositions: s.metrics.LogPositions, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.FillLevels(), Admission: s.sessions.Admission(),
 			Namespaces:          func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
 			CertificateRequired: func(namespace string) bool { return directory.ZabbixCertificateRequired(s.directory, namespace) },
 			TLS:                 &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.CertificateForAll}, Authorities: authorities,
-			Discovered: discoveredItems(s.metrics),
-			Now:        s.now, Log: s.log, Registerer: s.registry,
+			Discovered: discoveredItems(s.metrics), Polled: func() []model.NodeID { return directory.PolledNodes(s.directory) }, Dial: s.outbound.Dialer().DialContext,
+			Now: s.now, Log: s.log, Registerer: s.registry,
 		})
-		if err == nil {
-			s.agentSources = append(s.agentSources, trapper)
-			s.registerTask(front, "Zabbix senders and agents", func(ctx context.Context) error { return trapper.Listen(ctx, s.zabbix) })
-			if authorities != nil {
-				s.registerTask(back, "authorities of Zabbix senders and agents", func(ctx context.Context) error { return authorities.Run(ctx, s.now) })
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		s.agentSources = append(s.agentSources, s.trapper)
+		s.registerTask(front, "polls of Zabbix agents", s.trapper.Poll)
+		if listens {
+			s.registerTask(front, "Zabbix senders and agents", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
+		}
+		if authorities != nil {
+			s.registerTask(back, "authorities of Zabbix senders and agents", func(ctx context.Context) error { return authorities.Run(ctx, s.now) })
+		}
+		return nil
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Server) openAPI(context.Context) error {
 		}
 	}
 	stores := view.Stores{
-		Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
+		Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), &s.sources}, History: s.history,
 		Search:  func(ctx context.Context) view.EntrySearch { return s.inventories.NewSearch(ctx).HasEntry },
 		Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
 	}

@@ -142,7 +142,7 @@ func (s *Server) openDispatcher(ctx context.Context) error {
 	}
 	s.onClose(attempts.Close)
 	s.dispatcher = dispatch.New(dispatch.Options{
-		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
+		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), &s.sources}, Journal: s.journal,
 		Rederive: func() (dispatch.Replay, error) {
 			replay, err := s.replays.BeginReplay()
 			if err != nil {

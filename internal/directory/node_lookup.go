@@ -99,6 +99,11 @@ func ZabbixCertificateRequired(d *Directory, namespace string) bool {
 	return d.now.Load().namespace(namespace).ZabbixCertificate
 }
 
+// PolledNodes returns the nodes whose Zabbix agent the server polls, ascending.
+func PolledNodes(d *Directory) []model.NodeID {
+	return nodeIDs(d.now.Load().polled.Value("").bitmap())
+}
+
 // RudderNamespaces returns the namespaces that accept reports from a Rudder agent or relay with the given
 // network address. The reports are inventories and runs of nodes of the namespace.
 func RudderNamespaces(d *Directory, from netip.Addr) []string {

@@ -48,11 +48,12 @@ type (
 		Labels      where.Pairs // of the server, the agent and facts, see EffectiveLabels
 		Facts       where.Pairs
 		Annotations map[string]string
-		Proxy       bool       // the node is a proxy node, without an agent
-		External    bool       // an agent of another system runs on the node
-		Entity      []byte     // entity of the node's Sensu agent, in Sensu's JSON; nil: none
-		Upstream    *Upstream  // the node is unreachable while this check fails; nil: none
-		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
+		Proxy       bool               // the node is a proxy node, without an agent
+		External    bool               // an agent of another system runs on the node
+		Entity      []byte             // entity of the node's Sensu agent, in Sensu's JSON; nil: none
+		Upstream    *Upstream          // the node is unreachable while this check fails; nil: none
+		Keepalive   *Keepalive         // receivers of the node's keepalive; nil: the node names none
+		ZabbixAgent *model.ZabbixAgent // the server polls this agent; nil: none
 	}
 
 	// Upstream names a check on an upstream node, such as a router, through which another node is reached. It

@@ -24,6 +24,7 @@ type snapshot struct {
 	byLabel    Map[where.Pair, *nodeSet]
 	byLabelKey Map[unique.Handle[string], *nodeSet]
 	members    Map[string, *nodeSet] // nodes by namespace; "": all nodes
+	polled     Map[string, *nodeSet] // "": nodes with an agent of Zabbix that the server polls
 	machines   int                   // nodes that are no proxy nodes
 
 	namespaces     Map[string, *Namespace]
@@ -112,6 +113,9 @@ func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	}
 	if other.Namespace != n.Namespace {
 		changeIndexSet(d, &d.members, n.Namespace, n.ID, add)
+	}
+	if n.ZabbixAgent != nil && other.ZabbixAgent == nil {
+		changeIndexSet(d, &d.polled, "", n.ID, add)
 	}
 	switch {
 	case n.Proxy:

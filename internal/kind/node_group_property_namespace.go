@@ -67,6 +67,11 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	v.requireOneOf("spec.policyMode", s.PolicyMode, model.ModeAudit, model.ModeEnforce)
 	v.requireOneOf("spec.state", s.State, model.StateInitializing, model.StateEnabled, model.StateEmptyPolicies, model.StateIgnored, model.StatePreparingEOL)
+	if z := s.ZabbixAgent; z != nil {
+		v.FlawIf(len(z.Address) > model.MaxText || model.CheckHostPort(z.Endpoint()) != nil,
+			"spec.zabbixAgent.address", "write HOST or HOST:PORT: 10.0.0.7, web1.example.org:10050 or [fd00::7]:10050", "%q is not the address of an agent", model.Truncate(z.Address, 100))
+		v.InRange("spec.zabbixAgent.timeout", z.Timeout, model.Duration(time.Second), model.Duration(30*time.Second))
+	}
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
 			"spec.dependsOn.node", "write dependsOn: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node on which this node depends is missing")
@@ -97,6 +102,7 @@ func validateProxyNode(v *Validator, s *model.NodeSpec) {
 		set  bool
 	}{
 		{"uid", s.UID != ""}, {"key", s.Key != ""}, {"keepalive", s.Keepalive != nil}, {"lifecycle", s.Lifecycle != nil},
+		{"zabbixAgent", s.ZabbixAgent != nil},
 		{"given", s.JoinGrant != nil}, {"mayJoin", len(s.MayJoin) > 0},
 	} {
 		v.FlawIf(field.set, "spec."+field.name, hint, "a proxy node cannot have this field")

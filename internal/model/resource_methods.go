@@ -1,10 +1,12 @@
 package model
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"reflect"
 	"slices"
 	"strconv"
@@ -156,6 +158,22 @@ func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 		timeout = k.Timeout
 	}
 	return interval, timeout
+}
+
+// DefaultZabbixTimeout is the time that an agent of Zabbix may take for one item, as in Zabbix.
+const DefaultZabbixTimeout = 3 * time.Second
+
+// Endpoint returns the agent's address HOST:PORT.
+func (z ZabbixAgent) Endpoint() string {
+	if _, _, err := net.SplitHostPort(z.Address); err == nil {
+		return z.Address
+	}
+	return net.JoinHostPort(strings.Trim(z.Address, "[]"), "10050")
+}
+
+// ItemTimeout returns the time that the agent may take for one item.
+func (z ZabbixAgent) ItemTimeout() time.Duration {
+	return cmp.Or(time.Duration(z.Timeout), DefaultZabbixTimeout)
 }
 
 // KeepaliveReceivers returns the handlers and pipelines that are notified of the node's silence. It returns nil if the

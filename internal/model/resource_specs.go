@@ -176,6 +176,8 @@ type NodeSpec struct {
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
 	// Whether it is removed after a long absence; default: it stays and counts as missing.
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
+	// The agent of Zabbix on it, which the server polls for the items of the node (passive checks).
+	ZabbixAgent *ZabbixAgent `json:"zabbixAgent,omitempty"`
 	// SHA-256 of its machine's public key; shown, not declared. A machine with another key is not this node.
 	Key string `json:"key,omitempty"`
 	// Grants of its join token, in addition to the declared fields. Left out, it stays; {} removes it.
@@ -193,6 +195,14 @@ type NodeSpec struct {
 	// Groups that the agent asks for (its --groups); shown, not declared. It is in those with selfJoin and those
 	// of mayJoin.
 	AgentGroups []string `json:"agentGroups,omitempty"`
+}
+
+// ZabbixAgent is an agent of Zabbix that answers requests of its server: its configuration names this server in Server=.
+type ZabbixAgent struct {
+	// Its address: HOST or HOST:PORT; default port 10050.
+	Address string `json:"address"`
+	// Time that it may take for one item, 1s to 30s; default 3s. Agents before Zabbix 7.0 use the Timeout= of their own.
+	Timeout Duration `json:"timeout,omitempty"`
 }
 
 // Stages in the life of a node (NodeSpec.State), with Rudder's names.

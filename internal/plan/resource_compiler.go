@@ -313,6 +313,7 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 		Node: &directory.Node{
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
+			ZabbixAgent: spec.ZabbixAgent,
 		},
 		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec), policyMode: spec.PolicyMode, state: spec.State, exempt: !spec.RunsDirectives(),
 		groups:   c.groupIDs(d.key.Namespace, spec.AssignedGroups()),

@@ -171,7 +171,9 @@ func (c *traceBuilder) addAgentSteps(st *event.State) {
 // addMissingPropertySteps adds a trace step for each property that the check reads and the node lacks
 func (c *traceBuilder) addMissingPropertySteps() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
-		if f.Check == c.check || f.Check == 0 {
+		if f.Check == 0 {
+			c.addTraceStep("error", false, "%s", f.Text)
+		} else if f.Check == c.check {
 			c.addTraceStep("property", false, "%s", f.Text).Steps = []v1.Link{
 				{Text: "set it for this node, its groups, its namespace or all nodes: kind Property, or spec.properties of a Node or Group"},
 			}

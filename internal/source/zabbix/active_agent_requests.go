@@ -145,11 +145,14 @@ func (x *agentStates) get(node model.NodeID) *agent {
 	return a
 }
 
+// agentName begins the fact agentVersion.
+const agentName = "Zabbix agent"
+
 // factsOf returns the facts about the agent's machine that a request contains.
 func factsOf(r *request) map[string]string {
-	version := "Zabbix agent " + r.Version
+	version := agentName + " " + r.Version
 	if r.Variant == 2 {
-		version = "Zabbix agent 2 " + r.Version
+		version = agentName + " 2 " + r.Version
 	}
 	facts := map[string]string{"agentVersion": strings.TrimSpace(version)}
 	if r.HostMetadata != "" {

@@ -239,6 +239,12 @@ func (testNodes) NodeByName(namespace, name string) (model.NodeID, bool) {
 	return 0, false
 }
 
+// AssignmentVersion returns the only revision.
+func (testNodes) AssignmentVersion(model.NodeID) (uint64, bool) { return 1, true }
+
+// Revision returns the only revision.
+func (testNodes) Revision() int64 { return 1 }
+
 // CatchUp does nothing, because the directory never changes.
 func (testNodes) CatchUp(context.Context) error { return nil }
 

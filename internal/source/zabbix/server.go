@@ -47,6 +47,8 @@ type Config struct {
 	Authorities *admission.Authorities
 	// Discovered returns the items that discovery rules made on a node: those with a key or, if it is empty, all; nil: there are none.
 	Discovered func(node model.NodeID, key string) []DiscoveredItem
+	Polled     func() []model.NodeID                                                // the nodes with spec.zabbixAgent, ascending; nil: none is polled
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // opens connections to polled agents
 	Intent     NodeRegistry
 	Limiter    *core.Limiter
 	Pressures  *core.FillLevels // requests with values wait for them
@@ -64,6 +66,9 @@ type Nodes interface {
 	Node(id model.NodeID) *directory.Node
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	AssignmentOf(node model.NodeID) *directory.Assignment
+	AssignmentVersion(node model.NodeID) (revision uint64, ok bool)
+	// Revision changes with each change of nodes and assignments.
+	Revision() int64
 	// CatchUp returns when applied changes are in force.
 	CatchUp(ctx context.Context) error
 }
@@ -114,6 +119,7 @@ type Server struct {
 	memory     *memoryLimit // of the requests that are handled
 	items      itemIndexes
 	agents     agentStates
+	poller     poller
 	logRefusal rate.Sometimes
 	logFailure [outcomes]rate.Sometimes
 
@@ -125,7 +131,9 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: newMemoryLimit(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute()}
+	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: newMemoryLimit(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute(),
+		poller: poller{wake: make(chan struct{}, 1), agents: map[model.NodeID]*polledAgent{}}}
+	s.metrics.showPolled(cfg.Registerer, &s.poller)
 	for i := range s.logFailure {
 		s.logFailure[i] = admission.OncePerMinute()
 		s.refusedHosts[i].out = outcome(i)
@@ -295,6 +303,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	bytes    prometheus.Counter
 	values   [outcomes]prometheus.Counter
+	polls    [pollOutcomes]prometheus.Counter
 }
 
 // newMetrics registers the metrics of the Zabbix source.
