@@ -189,16 +189,31 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 // zabbixAgent is a running agent of Zabbix.
 type zabbixAgent struct{ kill func() }
 
-// startZabbixAgent starts an agent of Zabbix with a host name and more lines of its configuration. The program is zabbix_agentd or
-// zabbix_agent2. The test's end kills it with its child processes.
+// startZabbixAgent starts an agent of Zabbix with a host name and more lines of its configuration, to send values to a server.
 func startZabbixAgent(t *testing.T, program, server, host string, more ...string) zabbixAgent {
+	listen := ""
+	if strings.HasSuffix(program, "2") {
+		listen = harness.ReservePort(t)
+	}
+	settings := fmt.Sprintf("ServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\n", server, host)
+	return startZabbixProgram(t, program, listen, settings+strings.Join(append(more, ""), "\n"))
+}
+
+// startZabbixProgram starts zabbix_agentd or zabbix_agent2 with settings, which listens at an address, or nowhere if it is empty. The
+// test's end kills it with its child processes.
+func startZabbixProgram(t *testing.T, program, listen, settings string) zabbixAgent {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "zabbix_agentd.conf")
-	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\nServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\n", dir, dir, server, host) + strings.Join(append(more, ""), "\n")
-	if strings.HasSuffix(program, "2") {
-		config += fmt.Sprintf("LogType=file\nControlSocket=%s/socket\nListenIP=127.0.0.1\nListenPort=%s\n", dir, harness.ReservePort(t)[len("127.0.0.1:"):])
+	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\n%s", dir, dir, settings)
+	if listen == "" {
+		config += "StartAgents=0\n"
 	} else {
-		config += "StartAgents=0\nAllowRoot=1\n"
+		config += "ListenIP=127.0.0.1\nListenPort=" + strings.TrimPrefix(listen, "127.0.0.1:") + "\n"
+	}
+	if strings.HasSuffix(program, "2") {
+		config += fmt.Sprintf("LogType=file\nControlSocket=%s/socket\n", dir)
+	} else {
+		config += "AllowRoot=1\n"
 	}
 	assert(t, os.WriteFile(file, []byte(config), 0o600) == nil, "write %s", file)
 	c := exec.Command(program, "-f", "-c", file)
@@ -211,7 +226,7 @@ func startZabbixAgent(t *testing.T, program, server, host string, more ...string
 	t.Cleanup(func() {
 		kill()
 		if log, err := os.ReadFile(filepath.Join(dir, "log")); err == nil && t.Failed() {
-			t.Logf("zabbix_agentd of %s: %s", host, log)
+			t.Logf("%s: %s", filepath.Base(program), log)
 		}
 	})
 	return zabbixAgent{kill}

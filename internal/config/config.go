@@ -46,7 +46,7 @@ type Server struct {
 	Advertise       []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
 	SensuMaxAffected int      `name:"sensu-max-affected" default:"0" doc:"Largest number of nodes that a change by sensuctl may affect. 0: unlimited, as in Sensu; muster audit then marks changes of more than a fifth of the nodes, at least 50."`
-	OutboundAllow    []string `name:"outbound-allow" doc:"Addresses, networks and host names that handlers, downloads of Assets and Vault may reach beyond the default. By default they reach no link-local address (169.254.0.0/16, fe80::/10), no other metadata service of a cloud and no listener of this server, and none is redirected to another host."`
+	OutboundAllow    []string `name:"outbound-allow" doc:"Addresses, networks and host names that handlers, downloads of Assets, Vault and polls of Zabbix's agents may reach beyond the default. By default they reach no link-local address (169.254.0.0/16, fe80::/10), no other metadata service of a cloud and no listener of this server, and none is redirected to another host."`
 
 	Pending string `name:"pending" default:"on" doc:"on: a machine without a join token may ask to join, and waits for muster node accept. off: the server refuses it."`
 

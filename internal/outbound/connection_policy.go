@@ -1,4 +1,4 @@
-// Package outbound limits the addresses to which a server connects for its users, who write them into handlers and Assets:
+// Package outbound limits the addresses to which a server connects for its users, who write them into handlers, Assets and Nodes:
 // no link-local network and no other metadata service of a cloud, which answers with credentials, and none of the server's
 // own listeners. Redirects stay on their host. A setting allows exceptions.
 //

@@ -253,8 +253,9 @@ func (s *Server) answerActiveChecks(ctx context.Context, p *peer, r *request) (*
 		return nil, model.Errorf(model.Unavailable, "the server cannot read the positions in logs now: %w", err)
 	}
 	list := []activeCheck{}
+	polled := s.cfg.Nodes.Node(a.node.ID).ZabbixAgent != nil
 	add := func(key string, of *nodeItem) {
-		if of == nil || of.trapper {
+		if of == nil || of.trapper || polled && !isLogKey(key) {
 			return
 		}
 		seconds, number := max(int(of.interval/time.Second), 1), itemNumber(key)
@@ -277,6 +278,12 @@ func (s *Server) answerActiveChecks(ctx context.Context, p *peer, r *request) (*
 		}
 	}
 	return &reply{Response: "success", Data: &list}, nil
+}
+
+// isLogKey reports whether an item key makes the agent follow a log. Only an active agent does that.
+func isLogKey(key string) bool {
+	name, _, _ := strings.Cut(key, "[")
+	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count", "eventlog", "eventlog.count"}, name)
 }
 
 // itemNumber returns the number that stands for an item key in messages to and from the agent.

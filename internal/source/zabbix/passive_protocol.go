@@ -80,7 +80,10 @@ func (s *Server) exchange(ctx context.Context, address string, payload []byte, l
 	c, err := s.cfg.Dial(ctx, "tcp", address)
 	if err != nil {
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
-			err = op.Err
+			err = op.Err // without the address, so that equal reasons count together
+		}
+		if call := (*os.SyscallError)(nil); errors.As(err, &call) {
+			err = call.Err
 		}
 		return nil, unreachableError{err}
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -174,7 +175,7 @@ func (f *polledFleet) dial(ctx context.Context, _, address string) (net.Conn, er
 		return nil, ctx.Err()
 	}
 	if refuse != nil {
-		return nil, &net.OpError{Op: "dial", Err: refuse}
+		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", refuse)}
 	}
 	ours, theirs := net.Pipe()
 	f.count(a, 1)
