@@ -278,23 +278,25 @@ func (s *Server) setPolled(a *polledAgent, at model.ZabbixAgent, n *valueNode, a
 	z.state.Confirmed, z.state.Address, z.state.Version = true, at.Endpoint(), a.version
 }
 
-// endPolledSession ends the session of an agent that the server no longer polls, as after a planned stop: the node owes no keepalive.
+// endPolledSession ends the session of an agent that the server no longer polls, as after a planned stop: the node owes no keepalive. An
+// end without a start counts for nothing, and the journal may have the start of an earlier run of the server.
 func (s *Server) endPolledSession(ctx context.Context, node model.NodeID) {
+	n := s.cfg.Nodes.Node(node)
+	namespace, ok := s.cfg.Nodes.NamespaceByName(n.Namespace)
+	if n.UID == uuid.Nil || !ok {
+		return
+	}
 	z := s.agents.get(node)
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	n := s.cfg.Nodes.Node(node)
-	namespace, ok := s.cfg.Nodes.NamespaceByName(n.Namespace)
-	if n.UID == uuid.Nil || !ok || z.startedAt.IsZero() {
-		return
+	var entries []journal.Entry
+	of := core.Node{ID: node, Namespace: namespace}
+	for _, m := range []wire.SessionRecord{{Session: z.session, Start: true}, {Session: z.session, Clean: true}} {
+		entries = append(entries, journal.Entry{Section: core.SectionOf(n.UID), Data: of.EncodeSessionRecord(m)})
 	}
-	end := core.Node{ID: node, Namespace: namespace}
-	_, err := core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(n.UID), Data: end.EncodeSessionRecord(wire.SessionRecord{Session: z.session, Clean: true})}})
-	if err != nil && ctx.Err() == nil {
+	if _, err := core.AppendDurably(ctx, s.cfg.Journal, entries); err != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("cannot end the session of an agent that is no longer polled", "node", n.Name.Name, "err", err)
 	}
 	z.startedAt = time.Time{}
-	s.agents.mu.Lock()
-	z.lastRequest, z.state.Since = time.Time{}, time.Time{}
-	s.agents.mu.Unlock()
+	s.setPolled(&polledAgent{}, model.ZabbixAgent{}, &valueNode{Node: of}, false)
 }
