@@ -59,11 +59,11 @@ func TestMapMatchesPlainMap(t *testing.T) {
 // TestIndexesMatchTheNodes publishes random changes of nodes, and expects correct indexes of node names and
 // labels. The indexes of each snapshot must contain exactly its nodes.
 func TestIndexesMatchTheNodes(t *testing.T) {
-	type counts struct{ all, west, prod, env, machines int }
+	type counts struct{ all, west, prod, env, machines, polled int }
 	count := func(d *Directory) (c counts) {
 		prod, _ := ParseSelector("env=prod")
 		env, _ := ParseSelector("env")
-		c.all, c.west, c.machines = len(d.Nodes("")), len(d.Nodes("west")), d.AgentNodeCount()
+		c.all, c.west, c.machines, c.polled = len(d.Nodes("")), len(d.Nodes("west")), d.AgentNodeCount(), len(PolledNodes(d))
 		c.prod, c.env = len(d.NodesMatching("", prod)), len(d.NodesMatching("", env))
 		return c
 	}
@@ -79,6 +79,9 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 				}}
 				if env := rapid.SampledFrom([]string{"", "prod", "test"}).Draw(t, "env"); env != "" {
 					n.Labels = where.MakePairs(map[string]string{"env": env})
+				}
+				if rapid.Bool().Draw(t, "polled") {
+					n.ZabbixAgent = &model.ZabbixAgent{Address: "10.0.0.7"}
 				}
 				plain[id] = n
 				draft.SetNode(NodeEntry{Node: n})
@@ -99,7 +102,7 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 					for _, x := range []struct {
 						n    *int
 						when bool
-					}{{&want.all, true}, {&want.west, n.Namespace == "west"}, {&want.prod, env == "prod"}, {&want.env, has}, {&want.machines, !n.Proxy}} {
+					}{{&want.all, true}, {&want.west, n.Namespace == "west"}, {&want.prod, env == "prod"}, {&want.env, has}, {&want.machines, !n.Proxy}, {&want.polled, n.ZabbixAgent != nil}} {
 						if x.when {
 							*x.n++
 						}

@@ -15,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// The server polls agents that only answer (Server= in their configuration): those of nodes with an address. One deadline per agent
-// starts a round, which asks for all due items, one after the other: an agent has few processes. Agents whose last round failed wait for connections
-// of their own, so that they delay no others.
+// The server polls agents that only answer (Server= in their configuration). Nodes declare their addresses. One deadline per agent
+// starts a round, which asks for all due items, one after the other: an agent has few processes. Agents whose last round failed use
+// connections of their own, so that they delay no others.
 
 // lane is a class of agents with connections of its own.
 type lane int

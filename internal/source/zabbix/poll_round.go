@@ -126,8 +126,8 @@ func (s *Server) registerPolled(ctx context.Context, a *polledAgent) (info inten
 	return info, s.writeRound(ctx, &valueBatch{srv: s, now: s.cfg.Now()}, &valueNode{Node: polledNode(&info), uid: info.UID})
 }
 
-// dueItems returns the items whose times have come since the last round, and new items. It also returns the time of the next round, at
-// most that of the next sign of life. Items of equal intervals are due together, at an offset of the node.
+// dueItems returns the items whose times have come since the last round, and new items. It also returns the time of the next round,
+// at most the given time. Items of equal intervals are due together, at an offset of the node.
 func (a *polledAgent) dueItems(uid uuid.UUID, items []polledItem, now, next time.Time) (due []polledItem, _ time.Time) {
 	for _, one := range items {
 		interval := max(one.of.interval, time.Second)
