@@ -31,8 +31,9 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	if len(x.definition.Secrets) > 0 && x.problem == "" {
 		x = c.withSecrets(ctx, x)
 	}
-	result := c.runProbeOrCommand(ctx, x, stream, keep)
-	extra := c.encodeExtraFields(ctx, x, &result, keep)
+	result, scraped := c.runProbeOrCommand(ctx, x, stream, keep)
+	extra := c.encodeExtraFields(ctx, x, &result, scraped, keep)
+	samples := c.encodeScrape(x, scraped, &result, keep-len(extra))
 	if x.proxyNode == 0 {
 		c.agent.requests.finishRunsOfUnit(x.definition.Unit, result)
 	}
@@ -45,7 +46,7 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	before := x.state.status.Swap(uint32(result.Status) + 1)
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
 	signal := wire.ResultSignal(wire.Signal{Definition: x.definition.ID, Node: x.proxyNode, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
-		Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
+		Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Samples: samples, Extra: extra,
 	})
 	if err := c.agent.spool.Append(&signal, changed || x.definition.RoundRobin); err != nil {
 		c.lostResults.Add(1)
@@ -80,14 +81,15 @@ func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	return &now
 }
 
-// runProbeOrCommand runs the check's probe or command. A check with a problem is UNKNOWN and runs nothing.
-func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]byte), keep int) run.Result {
+// runProbeOrCommand runs the check's probe or command, and returns the series that a probe scraped besides. A check with a
+// problem is UNKNOWN and runs nothing.
+func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]byte), keep int) (_ run.Result, scraped []model.Value) {
 	unknown := func(problem string) run.Result {
 		return run.Result{Status: model.Unknown, Code: -1, Output: []byte(problem)}
 	}
 	switch {
 	case x.problem != "":
-		return unknown(x.problem)
+		return unknown(x.problem), nil
 	case x.command.Probe != "":
 		return c.runProbe(ctx, x, keep)
 	}
@@ -99,17 +101,18 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 		return problem == ""
 	}, func() { x.state.missingAsset.Store(true) })
 	if problem != "" {
-		return unknown(problem)
+		return unknown(problem), nil
 	}
 	x.state.missingAsset.Store(false)
 	return c.runner.Run(ctx, run.Command{
 		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hiddenSecrets, Stdin: c.commandInput(x),
 		RunAs: x.command.RunAs, Timeout: x.definition.Timeout, MaxOutput: keep, Stream: stream,
-	})
+	}), nil
 }
 
-// runProbe runs the built-in probe of a check and cuts its output to the permitted length.
-func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
+// runProbe runs the built-in probe of a check and cuts its output to the permitted length. It returns the series that the
+// probe scraped besides.
+func (c *checks) runProbe(ctx context.Context, x *check, keep int) (run.Result, []model.Value) {
 	if x.definition.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, x.definition.Timeout)
@@ -119,7 +122,7 @@ func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, AgentCounters: c.agent.probeCounters, Memory: &x.state.memory}
 	status, text := probe.Run(ctx, &env, x.command.Probe, x.command.Args)
 	text, cut := run.CutText(text, keep)
-	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}
+	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}, env.Scraped
 }
 
 const (
@@ -129,13 +132,16 @@ const (
 )
 
 // encodeExtraFields runs a check's hooks, and encodes the hook results and metrics in the wire format. It leaves out
-// values that do not fit, and a line in the output counts them.
-func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Result, keep int) []byte {
+// values that do not fit, and a line in the output counts them. Scraped series are compared with thresholds alone.
+func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Result, scraped []model.Value, keep int) []byte {
 	if x.definition.Metrics == nil && len(x.definition.Hooks) == 0 {
 		discardOutput(x, result)
 		return nil
 	}
-	values := compareThresholds(x, result, keep)
+	values := compareThresholds(x, result, scraped, keep)
+	if scraped != nil {
+		values = nil
+	}
 	room := min(c.maxResultBytes()-len(result.Output), maxExtraBytes)
 	extra := wire.AppendExtra(nil, &wire.Extra{Hooks: c.runHooks(ctx, x, result, room)})
 	discardOutput(x, result)
@@ -156,15 +162,17 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 	return extra
 }
 
-// compareThresholds extracts metric values from a check's output and compares each value with its threshold. A value out of
+// compareThresholds compares values with the check's thresholds; without values, it extracts them from the output. A value out of
 // bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has no plug-in exit
 // code, is not judged.
-func compareThresholds(x *check, result *run.Result, keep int) []model.Value {
+func compareThresholds(x *check, result *run.Result, values []model.Value, keep int) []model.Value {
 	m := x.definition.Metrics
 	if m == nil || result.Code < 0 || result.Code > 3 {
 		return nil
 	}
-	values, _ := measure.Parse(m.Format, result.Output, result.Cut > 0, x.command.Tags)
+	if values == nil {
+		values, _ = measure.Parse(m.Format, result.Output, result.Cut > 0, x.command.Tags)
+	}
 	if result.Status == model.Unknown {
 		return values
 	}

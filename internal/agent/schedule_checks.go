@@ -58,6 +58,7 @@ type checkState struct {
 	memory       probe.SavedState
 	status       atomic.Uint32              // of the last run, plus 1; zero: no run yet
 	missingAsset atomic.Bool                // the last run failed because an asset was missing
+	scraped      atomic.Pointer[[]byte]     // samples of the last scrape; nil: none yet
 	last         atomic.Pointer[run.Result] // of a check whose command reads the last event; nil: no run yet
 }
 

@@ -80,6 +80,9 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 			of.Tags[name] = model.ReplaceEntityMacros(of.Tags[name], value)
 		}
 		of.Steps = replaceInSteps(of.Steps, value)
+		if of.HTTP != nil {
+			of.HTTP, _ = of.HTTP.ExpandTexts(func(text string) (string, error) { return model.ReplaceEntityMacros(text, value), nil })
+		}
 		if e.Disabled {
 			of.Interval, of.NotCollected = 0, "not discovered since "+time.Unix(0, e.LostAt).UTC().Format(time.RFC3339)
 		}
@@ -246,6 +249,7 @@ func (r *Rule) expandedBytes(s *State, e *Entity) (n int) {
 	for i := range r.DefinitionRule.Items {
 		of := &r.DefinitionRule.Items[i]
 		add(of.Key, of.From, of.Unit, of.Formula)
+		of.HTTP.EachText(func(text string) { add(text) })
 		for name := range of.Tags {
 			add(of.Tags[name])
 		}

@@ -130,6 +130,8 @@ func itemText(item *model.Item) string {
 	switch {
 	case item.Disabled:
 		when = "disabled"
+	case item.HTTP != nil:
+		when += " by " + cmp.Or(item.HTTP.Method, "GET") + " " + item.HTTP.URL
 	case item.From != "":
 		when = "from " + item.From
 	case item.Trapper:
@@ -359,13 +361,15 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
 	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
 	ways := 0
-	for _, set := range []bool{item.Interval != 0 || item.Formula != "" || item.Internal, item.From != "", item.Trapper, item.NotCollected != ""} {
+	for _, set := range []bool{item.Interval != 0 || item.Formula != "" || item.Internal || item.HTTP != nil, item.From != "", item.Trapper, item.NotCollected != ""} {
 		if set {
 			ways++
 		}
 	}
-	v.FlawIf(ways > 1, at, "keep one of these fields", "interval, from, trapper and notCollected exclude each other")
+	v.FlawIf(ways > 1, at, "keep one of these fields", "interval, http, from, trapper and notCollected exclude each other")
 	v.FlawIf(item.Formula != "" && item.Internal, at, "keep one of these fields", "formula and internal exclude each other")
+	v.FlawIf(item.HTTP != nil && item.IsComputed(), at, "keep one of these fields", "http, formula and internal exclude each other")
+	v.validateHTTPRequest(at+".http", item.HTTP)
 	v.FlawIf(len(item.Formula) > maxExpression, at+".formula", "", "longer than %d bytes", maxExpression)
 	if item.Internal {
 		_, err := model.ParseInternalKey(item.Key)

@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -154,26 +156,60 @@ func (s *valueScan) parseOpentsdb(line string) bool {
 	return ok && s.parseAndAdd(words[0], words[2], words[1], perSecond, tags)
 }
 
-// parsePrometheus parses a line of Prometheus, name{label="value",…} value [time]. The time is in milliseconds. The
-// caller has skipped comment lines.
+// parsePrometheus parses a line of Prometheus. The caller has skipped comment lines.
 func (s *valueScan) parsePrometheus(line string) bool {
+	v, ok := prometheusValue(line)
+	return ok && s.add(v.Name, v.Value, v.At, v.Tags)
+}
+
+// prometheusValue parses a line of Prometheus, name{label="value",…} value [time]. The time is in milliseconds.
+func prometheusValue(line string) (v model.Value, ok bool) {
 	end := strings.IndexAny(line, "{ \t")
 	if end <= 0 {
-		return false
+		return v, false
 	}
-	name, rest := line[:end], line[end:]
-	var tags map[string]string
+	v.Name = line[:end]
+	rest := line[end:]
 	if rest[0] == '{' {
-		var ok bool
-		if tags, rest, ok = parseLabels(rest[1:]); !ok {
-			return false
+		if v.Tags, rest, ok = parseLabels(rest[1:]); !ok {
+			return v, false
 		}
 	}
 	words := strings.Fields(rest)
 	if len(words) != 1 && len(words) != 2 {
-		return false
+		return v, false
 	}
-	return s.parseAndAdd(name, words[0], append(words, "0")[1], 1000, tags)
+	var err error
+	v.Value, err = strconv.ParseFloat(words[0], 64)
+	v.At, ok = parseTime(append(words, "0")[1], 1000)
+	return v, ok && err == nil
+}
+
+// ParsePage parses a page of an exporter of Prometheus: all its numbers, also NaN and infinity. keep selects series by
+// their text on the page, name{label="value",…}; nil selects all. The error names the first line of another form.
+func ParsePage(page []byte, keep func(series []byte) bool) (values []model.Value, err error) {
+	number := 0
+	for line := range bytes.Lines(page) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' || keep != nil && !keep(seriesText(line)) {
+			continue
+		}
+		v, ok := prometheusValue(string(line))
+		if !ok {
+			return nil, fmt.Errorf("line %d has not the format of Prometheus: %.80q", number, line)
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}
+
+// seriesText returns the part of a line before its value: the name and the labels.
+func seriesText(line []byte) []byte {
+	if end := bytes.LastIndexByte(line, '}'); end >= 0 {
+		return line[:end+1]
+	}
+	text, _, _ := bytes.Cut(line, []byte(" "))
+	return text
 }
 
 // parseLabels parses name="value" pairs up to the closing brace, and returns the remaining text.

@@ -152,3 +152,42 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestParsePage parses a page of an exporter, and expects all its numbers, and the line of a fault.
+func TestParsePage(t *testing.T) {
+	page := "# HELP a text\n# TYPE a histogram\na_bucket{le=\"0.5\"} 1\na_bucket{le=\"+Inf\"} 2\na_sum 0.5\n\n" +
+		"q{quantile=\"0.5\"} NaN\nnode{path=\"C:\\\\x \\\"y}\\\"\",node=\"n\"} -Inf 1700000000000\nbig 1.5e+09\n"
+	all, err := ParsePage([]byte(page), nil)
+	var got []string
+	for _, v := range all {
+		text := fmt.Sprintf("%s %v %v", v.Name, v.Tags, v.Value)
+		if !v.At.IsZero() {
+			text += fmt.Sprint(" at ", v.At.Unix())
+		}
+		got = append(got, text)
+	}
+	want := []string{"a_bucket map[le:0.5] 1", "a_bucket map[le:+Inf] 2", "a_sum map[] 0.5", "q map[quantile:0.5] NaN", `node map[node:n path:C:\x "y}"] -Inf at 1700000000`, "big map[] 1.5e+09"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	some, err := ParsePage([]byte(page), func(series []byte) bool {
+		return strings.HasPrefix(string(series), `a_bucket{le="0.5"}`) || string(series) == "big"
+	})
+	if err != nil || len(some) != 2 {
+		t.Errorf("kept %v, %v", some, err)
+	}
+	if _, err := ParsePage([]byte("a 1\n<html>\n"), nil); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a page of another form: %v", err)
+	}
+}
+
+// FuzzParsePage parses random pages, and expects as many numbers as lines at most.
+func FuzzParsePage(f *testing.F) {
+	f.Add([]byte("a{b=\"c\"} 1 2\nd NaN\n"))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		values, err := ParsePage(page, func(series []byte) bool { return len(series) > 0 })
+		if len(values) > strings.Count(string(page), "\n")+1 || err != nil && values != nil {
+			t.Fatal(len(values), err)
+		}
+	})
+}

@@ -17,6 +17,8 @@ type DiscoveryRule struct {
 	Key string `json:"key"`
 	// How often the agent collects it. Default 1h, unless from, trapper or notCollected is set.
 	Interval Duration `json:"interval,omitempty"`
+	// The request by which the agent collects it. The key is then only a name.
+	HTTP *HTTPRequest `json:"http,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
 	From string `json:"from,omitempty"`
 	// Others send its values, instead of interval: no agent collects it.
@@ -153,7 +155,7 @@ func ParseLostAfter(text string) (Duration, error) {
 
 // Item converts the discovery rule to the item that collects the rule's list of entities.
 func (r *DiscoveryRule) Item() Item {
-	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
+	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, HTTP: r.HTTP, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
 	if i.IsCollected() {
 		i.Interval = cmp.Or(i.Interval, DefaultRuleInterval)
 	}

@@ -17,7 +17,7 @@ import (
 // SpecSource holds the Go files that declare the specs of resources: their comments are the text of
 // muster explain and of docs/reference/resources.md.
 //
-//go:embed resource_specs.go handler_service_specs.go route_and_pipeline_specs.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go waiver.go rule_group_spec.go rollout.go
+//go:embed resource_specs.go handler_service_specs.go route_and_pipeline_specs.go secret_spec.go asset.go template_spec.go discovery_spec.go http_request.go policy_spec.go waiver.go rule_group_spec.go rollout.go
 var SpecSource embed.FS
 
 var (

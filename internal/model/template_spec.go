@@ -53,6 +53,8 @@ type Item struct {
 	// How often the agent collects it, or the server computes it; each node has a fixed offset of its own. Default 1m, unless
 	// from, trapper or notCollected is set.
 	Interval Duration `json:"interval,omitempty"`
+	// The request by which the agent collects it. The key is then only a name: shop.orders.
+	HTTP *HTTPRequest `json:"http,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
 	From string `json:"from,omitempty"`
 	// Others send its values, instead of interval: no agent collects it.

@@ -371,6 +371,7 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 		for i := range items {
 			do(items[i].Key)
 			do(items[i].Formula)
+			items[i].HTTP.EachText(do)
 			for k := range items[i].Steps {
 				for _, text := range items[i].Steps[k].Texts() {
 					do(text)

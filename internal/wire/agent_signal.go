@@ -171,6 +171,7 @@ type Result struct {
 	DurationMs uint32
 	Output     []byte
 	Cut        uint64 // bytes of output that were cut away
+	Samples    []byte // encoded SampleBlock: numbers of series that the run scraped, without labels of the server
 	Extra      []byte // encoded Extra, as it came: see DecodeExtra
 }
 
@@ -180,11 +181,13 @@ const (
 	fieldValue    = 6
 	fieldPipeline = 7
 	fieldSensu    = 8
+	fieldSamples  = 9 // before them
 
 	tagStatus   = 1<<3 | typeVarint
 	tagDuration = 2<<3 | typeVarint
 	tagOutput   = 3<<3 | typeBytes
 	tagCut      = 4<<3 | typeVarint
+	tagSamples  = fieldSamples<<3 | typeBytes
 	tagHook     = fieldHook<<3 | typeBytes
 	tagValue    = fieldValue<<3 | typeBytes
 	tagPipeline = fieldPipeline<<3 | typeBytes
@@ -218,10 +221,13 @@ func AppendResult(dst []byte, r *Result) []byte {
 	if r.Cut != 0 {
 		dst = binary.AppendUvarint(append(dst, tagCut), r.Cut)
 	}
+	if len(r.Samples) > 0 {
+		dst = append(binary.AppendUvarint(append(dst, tagSamples), uint64(len(r.Samples))), r.Samples...)
+	}
 	return append(dst, r.Extra...)
 }
 
-// Decode decodes a check result from a signal (numbered message). Output and Extra are parts of the body.
+// Decode decodes a check result from a signal (numbered message). Output, Samples and Extra are parts of the body.
 func (r *Result) Decode(body []byte) error {
 	*r = Result{}
 	if r.decodeOrdered(body) {
@@ -244,6 +250,8 @@ func (r *Result) decodeFields(body []byte) error {
 			r.Output = f.raw("output", MaxFrame)
 		case 4:
 			r.Cut = f.uint64("cut")
+		case fieldSamples:
+			r.Samples = f.raw("samples", MaxFrame)
 		case fieldHook, fieldValue, fieldPipeline, fieldSensu:
 			if f.expect("hooks, values, pipelines or sensu", typeBytes) {
 				r.Extra = appendBytesItem(r.Extra, uint32(f.num), f.bytes)
@@ -292,6 +300,14 @@ func (r *Result) decodeOrdered(data []byte) bool {
 		if r.Cut, i = uvarintLong(data, i+1); i < 0 {
 			return false
 		}
+	}
+	if i < len(data) && data[i] == tagSamples {
+		size, n := uvarint(data, i+1)
+		if n <= 0 || size == 0 || size > uint64(len(data)-n) {
+			return false
+		}
+		i = n + int(size)
+		r.Samples = data[n:i:i]
 	}
 	if i == len(data) {
 		return true

@@ -328,6 +328,24 @@ func codeItem(c *coder, x *model.Item) {
 	c.flag(12, "no_history", &x.NoHistory)
 	c.text(13, "formula", &x.Formula, 8192)
 	c.flag(14, "internal", &x.Internal)
+	optionalMessage(c, 15, "http", "HTTPRequest", &x.HTTP, codeHTTPRequest)
+}
+
+// codeHTTPRequest encodes or decodes the fields of the message HTTPRequest.
+func codeHTTPRequest(c *coder, x *model.HTTPRequest) {
+	c.text(1, "url", &x.URL, 2048)
+	c.texts(2, "query", &x.Query, 64)
+	c.text(3, "method", &x.Method, 255)
+	c.texts(4, "headers", &x.Headers, 64)
+	c.text(5, "body", &x.Body, 65536)
+	c.text(6, "status", &x.Status, 255)
+	c.flag(7, "no_redirects", &x.NoRedirects)
+	c.text(8, "retrieve", &x.Retrieve, 255)
+	c.flag(9, "as_json", &x.AsJSON)
+	c.text(10, "user", &x.User, 255)
+	c.text(11, "password", &x.Password, 255)
+	c.flag(12, "insecure", &x.Insecure)
+	number(c, 13, "timeout_ns", &x.Timeout, 1<<63-1)
 }
 
 // codeValueMap encodes or decodes the fields of the message ValueMap.

@@ -57,6 +57,8 @@ func templateDefinition() *model.Definition {
 		Items: []model.Item{
 			{Key: "net.if.in[eth0]", Type: "unsigned", Interval: model.Duration(10 * time.Second), Unit: "bps", Tags: map[string]string{"if": "eth0"},
 				Steps: []model.Step{{Name: "changePerSecond"}, {Name: "multiplier", Parameters: []string{"8"}, OnFail: &model.OnFail{Value: &zero}}}},
+			{Key: "orders", Interval: model.Duration(time.Minute), HTTP: &model.HTTPRequest{URL: "https://shop/{$X}", Query: map[string]string{"state": "open"}, Method: "POST", Headers: map[string]string{"X-Token": "{$TOKEN}"},
+				Body: "{}", Status: "200-299", NoRedirects: true, Retrieve: "both", AsJSON: true, User: "shop", Password: "{$PASSWORD}", Insecure: true, Timeout: model.Duration(10 * time.Second)}},
 			{Key: "system.cpu.load", Interval: model.Duration(time.Minute), ValueMap: "load", NoHistory: true},
 			{Key: "temperature", NotCollected: "IPMI"}, {Key: "temperature.sent", Trapper: true},
 			{Key: "temperature.twice", Interval: model.Duration(time.Minute), Formula: "2*last(//temperature.sent)"},

@@ -140,6 +140,16 @@ func (r *SampleReader) Next() bool {
 	return r.err == nil
 }
 
+// Validate returns the reason why a block is malformed, or nil.
+func (r *SampleReader) Validate(block []byte) error {
+	if err := r.Reset(block); err != nil {
+		return err
+	}
+	for r.Next() {
+	}
+	return r.err
+}
+
 // Err returns the reason why the block is malformed.
 func (r *SampleReader) Err() error { return r.err }
 

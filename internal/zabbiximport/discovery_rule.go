@@ -91,7 +91,7 @@ func (im *importer) importRuleItem(r *ruleImport) {
 		of.Interval = 0
 	}
 	r.spec = model.DiscoveryRule{
-		Key: of.Key, Interval: of.Interval, From: of.From, Trapper: of.Trapper, NotCollected: of.NotCollected, Steps: of.Steps, Disabled: isDisabled(r.entity),
+		Key: of.Key, Interval: of.Interval, HTTP: of.HTTP, From: of.From, Trapper: of.Trapper, NotCollected: of.NotCollected, Steps: of.Steps, Disabled: isDisabled(r.entity),
 	}
 }
 

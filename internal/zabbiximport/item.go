@@ -29,8 +29,8 @@ type unsupportedItemType struct {
 var idleTypes = map[string]unsupportedItemType{
 	"SNMP_AGENT": {"SNMP", "snmp_oid"}, "SNMPV1": {"SNMP", "snmp_oid"}, "SNMPV2": {"SNMP", "snmp_oid"}, "SNMPV3": {"SNMP", "snmp_oid"}, "SNMP_TRAP": {"SNMP trap", ""},
 	"IPMI": {"IPMI", "ipmi_sensor"}, "JMX": {"JMX", "jmx_endpoint"}, "ODBC": {"ODBC", ""}, "SSH": {"SSH", ""}, "TELNET": {"Telnet", ""}, "SIMPLE": {"simple check", ""},
-	"EXTERNAL": {"external script", ""}, "HTTP_AGENT": {"HTTP agent", "url"},
-	"SCRIPT": {"script", ""}, "ITEM_TYPE_SCRIPT": {"script", ""}, "BROWSER": {"browser", ""}, "ITEM_TYPE_BROWSER": {"browser", ""},
+	"EXTERNAL": {"external script", ""},
+	"SCRIPT":   {"script", ""}, "ITEM_TYPE_SCRIPT": {"script", ""}, "BROWSER": {"browser", ""}, "ITEM_TYPE_BROWSER": {"browser", ""},
 }
 
 // connectionFields are the fields of items that say how a value is collected; they have no meaning for an item that nobody
@@ -134,6 +134,8 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 		}
 		im.importInterval(t, e, what, of)
 		e.IgnoreFields("timeout") // an agent has a limit of its own
+	case "HTTP_AGENT":
+		im.importRequest(t, e, what, of)
 	case "CALCULATED":
 		im.importFormula(t, e, what, of)
 	case "INTERNAL":
@@ -203,7 +205,7 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 // markNotCollected marks an item as not collected by Muster, and records the reason.
 func (im *importer) markNotCollected(e *conversion.Mapping, what string, of *model.Item, reason string) {
 	e.IgnoreFields(connectionFields...)
-	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, conversion.OneLine(reason)
+	of.From, of.Interval, of.HTTP, of.Formula, of.Internal, of.NotCollected = "", 0, nil, "", false, conversion.OneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
 		im.noteChange(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
 	}

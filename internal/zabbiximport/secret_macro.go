@@ -24,9 +24,9 @@ func (im *importer) importSecrets(t *template, name string) {
 		case macro.Kind != model.NoContext:
 			im.noteLoss(macro.entity, what, "a secret macro has no context here")
 		case elsewhere:
-			im.noteLoss(macro.entity, what, "a step, trigger or filter has it: agents alone have the values of secret macros, in keys")
+			im.noteLoss(macro.entity, what, "a step, trigger or filter has it: agents alone have the values of secret macros, in keys and requests")
 		case !inKeys:
-			im.noteLoss(macro.entity, what, "no item that an agent collects has it in its key")
+			im.noteLoss(macro.entity, what, "no item that an agent collects has it in its key or request")
 		default:
 			secret := model.CleanName(name + "." + strings.ToLower(macro.Name))
 			t.spec.Secrets = append(t.spec.Secrets, model.MacroSecret{Macro: macro.String(), Secret: secret})
@@ -39,8 +39,8 @@ func (im *importer) importSecrets(t *template, name string) {
 	}
 }
 
-// findMacroUses reports whether a macro occurs in item keys, and whether elsewhere in the template. Agents
-// collect the items of such keys; only the server reads the other texts.
+// findMacroUses reports whether a macro occurs in item keys or HTTP requests, and whether elsewhere in the template.
+// Agents collect such items; only the server reads the other texts.
 func (t *template) findMacroUses(name string) (inKeys, elsewhere bool) {
 	has := func(text string) bool {
 		return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":")
@@ -63,6 +63,7 @@ func (t *template) findMacroUses(name string) (inKeys, elsewhere bool) {
 		of := &items[i]
 		log := strings.HasPrefix(of.Key, "log") // log, logrt and their counts: the agent reads no secret for the name of a file
 		inKeys = inKeys || of.IsCollected() && !log && has(of.Key)
+		of.HTTP.EachText(func(text string) { inKeys = inKeys || has(text) })
 		elsewhere = elsewhere || has(of.Formula) || log && has(of.Key)
 		for k := range of.Steps {
 			for _, text := range of.Steps[k].Texts() {

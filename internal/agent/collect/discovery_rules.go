@@ -125,7 +125,7 @@ func (w *Scheduler) updateRules(g *itemGroup, answers []collectorResult, at int6
 	for _, r := range w.rules {
 		for i := range g.items {
 			if one := &g.items[i]; r.unit == g.unit && g.rule == "" && int(one.position) == r.root && one.fault == "" && answers[i].err == nil && answers[i].value.Kind() != item.None {
-				changed = r.updateEntities(cutText(answers[i].value), at) || changed
+				changed = r.updateEntities(cutText(answers[i].value, one.most), at) || changed
 			}
 		}
 	}

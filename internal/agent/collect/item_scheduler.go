@@ -85,12 +85,16 @@ type groupItem struct {
 	collector collector
 	fault     string   // why it cannot be collected; empty: it can
 	log       *logItem // nil: it has one value per collection
+	solo      bool     // a group of its own: it may take longer than others
+	timeout   time.Duration
+	most      int // bytes of its text
 }
 
-// logKey returns the key of the group's log item, or "" for a group without a log item.
-func (g *itemGroup) logKey() string {
-	if len(g.items) > 0 && g.items[0].log != nil {
-		return g.items[0].log.key
+// soloKey returns the key of the group's only item if the item must not delay others, or "". Such an item is a log or the
+// answer to an HTTP request.
+func (g *itemGroup) soloKey() string {
+	if len(g.items) > 0 && g.items[0].solo {
+		return g.items[0].text
 	}
 	return ""
 }
@@ -100,7 +104,7 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
 		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, run: cfg.Run, memory: map[string][]float64{}},
-		slow:    slowCollectors{local: semaphore.NewWeighted(maxWaiting), network: semaphore.NewWeighted(maxWaiting), pending: map[string]*collectorResult{}},
+		slow:    slowCollectors{local: semaphore.NewWeighted(maxWaiting), network: semaphore.NewWeighted(maxWaiting), requests: semaphore.NewWeighted(maxWaiting), pending: map[string]*collectorResult{}},
 	}
 }
 
@@ -125,7 +129,7 @@ func (w *Scheduler) setGroups(definitions []*model.TemplateDefinition, propertie
 	now := w.cfg.Boot()
 	for _, g := range groups {
 		i := slices.IndexFunc(w.groups, func(old *itemGroup) bool {
-			return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval && old.logKey() == g.logKey()
+			return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval && old.soloKey() == g.soloKey()
 		})
 		phase := when.Phase(w.cfg.Node, g.unit, g.interval)
 		if g.due = when.NextAtPhase(now, g.interval, phase); i >= 0 {
@@ -150,19 +154,31 @@ func (w *Scheduler) newGroups(c *model.TemplateDefinition, properties model.Prop
 		if !of.IsCollected() {
 			return // the server makes its values
 		}
-		one := groupItem{position: uint32(i), text: of.Key}
+		one := groupItem{position: uint32(i), text: of.Key, timeout: itemTimeout, most: maxText}
 		text, err := values.ExpandPublic(of.Key)
-		if err == nil {
+		if err == nil && of.HTTP == nil {
 			err = Check(text)
 		}
-		if err == nil {
+		if err == nil && of.HTTP == nil {
 			one.id = text
 			one.key, err = ParseKey(text)
 			one.collector = w.collectors[one.key.Name]
 		}
 		named := c.SecretsIn(of.Key)
+		if of.HTTP != nil {
+			of.HTTP.EachText(func(text string) { named = append(named, c.SecretsIn(text)...) })
+		}
+		if of.NoHistory || of.HTTP != nil {
+			one.most = maxMaster
+		}
 		switch {
 		case err != nil:
+		case of.HTTP != nil && !plain && len(named) > 0:
+			err = errEntitySecret
+		case of.HTTP != nil:
+			_, err = of.HTTP.ExpandTexts(values.ExpandPublic)
+			one.id, one.solo, one.timeout = text+"\x00"+c.Name, true, requestTimeout(of.HTTP)
+			one.collector = w.httpCollector(of.HTTP, values, named)
 		case !plain && one.key.Name == "system.run":
 			err = errEntityCommand
 		case !plain && len(named) > 0:
@@ -171,17 +187,19 @@ func (w *Scheduler) newGroups(c *model.TemplateDefinition, properties model.Prop
 			err = fmt.Errorf("%s: the key of a log item must not contain secret macros", one.key.Name)
 		case isLogKey(one.key.Name):
 			one.log, err = parseLogItem(&one.key, text, w.cfg.Root)
+			one.solo = one.log != nil
 		case len(named) > 0:
 			one.id += "\x00" + c.Name // another Template may name other secrets
-			one.collector = w.withSecrets(one.collector, values, named)
+			public := one.collector
+			one.collector = w.withSecrets(public, values, named, public.measureWithSecrets)
 		}
 		if one.fault = fault; err != nil {
 			one.fault = err.Error()
 		}
 		g := slices.IndexFunc(groups, func(g *itemGroup) bool {
-			return g.rule == rule && g.interval == time.Duration(of.Interval) && g.logKey() == ""
+			return g.rule == rule && g.interval == time.Duration(of.Interval) && g.soloKey() == ""
 		})
-		if g < 0 || one.log != nil { // a log has a group of its own: one that takes long delays no other item
+		if g < 0 || one.solo { // one that takes long delays no other item
 			groups = append(groups, &itemGroup{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, declaredItems: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
@@ -259,7 +277,7 @@ func (w *Scheduler) delayUntilDue() time.Duration {
 // collect measures the items of a group, and spools the values in messages of limited size. A block has at most
 // valuesPerBlock values with blockBytes bytes.
 func (w *Scheduler) collect(ctx context.Context, g *itemGroup) {
-	if g.logKey() != "" && g.items[0].fault == "" {
+	if len(g.items) > 0 && g.items[0].log != nil && g.items[0].fault == "" {
 		w.collectLog(ctx, g)
 		return
 	}
@@ -290,7 +308,7 @@ func (w *Scheduler) collect(ctx context.Context, g *itemGroup) {
 		case value.Kind() == item.None:
 			continue
 		default:
-			v.Value = cutText(value)
+			v.Value = cutText(value, one.most)
 		}
 		size += 16 + len(v.Value.String())
 		if g.rule != "" {
@@ -334,13 +352,18 @@ const (
 	valuesPerBlock = 100
 )
 
-// maxText bounds one text, in bytes.
-const maxText = 64 << 10
+// Bounds of one text, in bytes.
+const (
+	maxText = 64 << 10
+	// maxMaster bounds a text that other items are made of, and of which the server keeps at most maxText.
+	maxMaster = 512 << 10
+)
 
-// cutText shortens the text of an item value to maxText bytes. Other values, and lists of jsonValue, stay unchanged.
-func cutText(v item.Value) item.Value {
-	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText && (len(text) > maxList || text[0] != '[') {
-		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))
+// cutText shortens the text of an item value to at most the given bytes. Other values, and lists of jsonValue, stay
+// unchanged.
+func cutText(v item.Value, most int) item.Value {
+	if text := v.String(); v.Kind() == item.TextValue && len(text) > most && (len(text) > maxList || text[0] != '[') {
+		return item.FromText(strings.ToValidUTF8(text[:most], ""))
 	}
 	return v
 }

@@ -112,7 +112,7 @@ func (c *logCollection) collect(ctx context.Context) error {
 // add appends one line of the log to the block of unsent lines. A full block goes to the spool. Each line of a
 // collection is a nanosecond later than the one before it.
 func (c *logCollection) add(text string) error {
-	v := cutText(item.FromText(text))
+	v := cutText(item.FromText(text), maxText)
 	c.times = append(c.times, int64(c.startedAt%time.Millisecond)+int64(c.lines))
 	c.values = append(c.values, wire.BlockValue{Position: c.g.items[0].position, Row: uint32(len(c.values)), Value: v})
 	c.lines++

@@ -12,10 +12,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// withSecrets returns a copy of a collector that also replaces secret macros in the item key. It expands them
-// for each collection, and redacts the secrets in values and errors. values has the values of the other macros,
-// named the secrets in the key.
-func (w *Scheduler) withSecrets(of collector, values *model.MacroValues, named []model.DefinitionSecret) collector {
+// secretMeasure is a measureFunc of an item with secret macros. values has their values, too, secrets them alone.
+type secretMeasure func(ctx context.Context, m *machine, k *Key, values *model.MacroValues, secrets map[string]string) (item.Value, error)
+
+// withSecrets returns a copy of a collector that also replaces secret macros. measure expands them for each collection;
+// the collector redacts the secrets in values and errors. values has the values of the other macros, named the
+// secrets.
+func (w *Scheduler) withSecrets(of collector, values *model.MacroValues, named []model.DefinitionSecret, measure secretMeasure) collector {
 	out := of
 	out.waits = true // a secret may be on the server
 	out.measure = func(ctx context.Context, m *machine, k *Key) (item.Value, error) {
@@ -24,7 +27,7 @@ func (w *Scheduler) withSecrets(of collector, values *model.MacroValues, named [
 			return item.Value{}, err
 		}
 		hider := hide.New(slices.Collect(maps.Values(found)))
-		value, err := of.measureWithSecrets(ctx, m, k, values.WithSecrets(found), found)
+		value, err := measure(ctx, m, k, values.WithSecrets(found), found)
 		if err != nil {
 			return item.Value{}, errors.New(string(hider.Redact([]byte(err.Error()))))
 		}

@@ -16,14 +16,15 @@ const (
 	// itemTimeout bounds the collection of one item. A dead file server blocks the system call for ever.
 	itemTimeout = 3 * time.Second
 	// maxWaiting bounds the collections that wait for a disk or a program at the same time, and separately those that
-	// wait for the network.
+	// wait for the network and for answers to HTTP requests.
 	maxWaiting = 8
 )
 
 // slowCollectors runs collectors that may wait for a disk, a program or the network. Each runs in its own goroutine,
 // with a time limit.
 type slowCollectors struct {
-	local, network *semaphore.Weighted // slots: silent servers delay no disk
+	// Slots: silent servers delay no disk, and HTTP requests, which may have longer time-outs, no other item.
+	local, network, requests *semaphore.Weighted
 
 	mu      sync.Mutex
 	pending map[string]*collectorResult // by id: a collection that has not answered is not begun again
@@ -37,24 +38,26 @@ type collectorResult struct {
 	err   error
 }
 
-// measure runs a collector in a goroutine of its own and waits for its answer, at most itemTimeout.
+// measure runs a collector in a goroutine of its own and waits for its answer, at most the time-out of the item.
 func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
 	slots := w.local
-	if strings.HasPrefix(of.key.Name, "net.") || strings.HasPrefix(of.key.Name, "web.") || strings.HasPrefix(of.key.Name, "icmp") {
+	if of.solo {
+		slots = w.requests
+	} else if strings.HasPrefix(of.key.Name, "net.") || strings.HasPrefix(of.key.Name, "web.") || strings.HasPrefix(of.key.Name, "icmp") {
 		slots = w.network
 	}
 	if err := slots.Acquire(ctx, 1); err != nil {
 		return item.Value{}, err
 	}
 	defer slots.Release(1)
-	ctx, cancel := context.WithTimeout(ctx, itemTimeout)
+	ctx, cancel := context.WithTimeout(ctx, of.timeout)
 	defer cancel()
 	a := w.startCollector(ctx, m, of)
 	select {
 	case <-a.done:
 		return a.value, a.err
 	case <-ctx.Done():
-		return item.Value{}, fmt.Errorf("%s: no answer in %s", of.text, itemTimeout)
+		return item.Value{}, fmt.Errorf("%s: no answer in %s", of.text, of.timeout)
 	}
 }
 

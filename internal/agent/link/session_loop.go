@@ -286,7 +286,7 @@ func (r *sessionRunner) sendRunOutputs(s *Session) error {
 // frameRoom is the longest head of a frame in bytes: the frame without the body of its signal.
 const frameRoom = 256
 
-// shortenResult shortens a result above the server's maximum message size. It drops the extra fields first, then the
+// shortenResult shortens a result above the server's maximum message size. It drops samples and extra fields first, then the
 // end of the output. Such a result was spooled before the limit was known, and would block all later signals.
 func shortenResult(b *wire.Batch, most int) {
 	if len(b.Signals) != 1 || len(b.Signals[0].Body) <= most || b.Signals[0].Kind != wire.SignalResult {
@@ -296,7 +296,7 @@ func shortenResult(b *wire.Batch, most int) {
 	if r.Decode(b.Signals[0].Body) != nil {
 		return // malformed: the server refuses it
 	}
-	if r.Extra = nil; len(r.Output) > most {
+	if r.Extra, r.Samples = nil, nil; len(r.Output) > most {
 		keep := max(most, 0)
 		for keep > 0 && !utf8.RuneStart(r.Output[keep]) {
 			keep--

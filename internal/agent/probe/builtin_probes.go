@@ -67,6 +67,16 @@ func All() []Probe {
 			{Name: "zombiesWarn", Type: Number, Default: "20", Help: "warning above this many zombies"},
 			{Name: "zombiesCrit", Type: Number, Help: "critical above this many zombies"},
 		}},
+		{Name: "prometheus", run: runPrometheus, Summary: "A scrape of an exporter of Prometheus: each number of its page is a sample of a series. Critical when there is no page, or it has more than 10,000 series.", Args: []Arg{
+			{Name: "url", Type: Text, Must: true, Help: "URL of the page: http://localhost:9100/metrics"},
+			{Name: "keep", Type: Regexp, Help: "keep only series whose text on the page matches: ^node_(cpu|load)"},
+			{Name: "drop", Type: Regexp, Help: "leave out series whose text on the page matches"},
+			{Name: "user", Type: Text, Help: "user of basic authentication"},
+			{Name: "passwordFile", Type: Text, Help: "file on the node with the password"},
+			{Name: "tokenFile", Type: Text, Help: "file on the node with a bearer token"},
+			{Name: "verify", Type: Bool, Default: "true", Help: "critical when the server's certificate does not verify"},
+			{Name: "ca", Type: Text, Help: "PEM file to verify against; default: the system's"},
+		}},
 		{Name: "reboot", run: runReboot, Summary: "Pending reboot: the distribution's flag file, or a kernel newer than the running one.", Args: []Arg{{Name: "status", Type: Text, Default: "warning", Help: "status while a reboot is pending: ok, warning or critical"}}},
 		freeProbe("swap", "Free swap space. A machine without swap is OK.", "free", "50%", "20%", freeSwap),
 		{Name: "systemd", run: runSystemd, Summary: "Failed units of systemd. A machine without systemd is OK.", Args: []Arg{

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 		r.addFinding(model.Critical, "%s: body: %v", a.text("url"), err)
 		return nil
 	}
-	good, err := statusInList(a.list("status"), answer.StatusCode)
+	good, err := model.IsStatusAccepted(a.list("status"), answer.StatusCode)
 	if err != nil {
 		return err
 	}
@@ -75,25 +74,6 @@ func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 		addExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
 	}
 	return nil
-}
-
-// statusInList reports whether an HTTP status is in the argument's list of numbers and ranges, such as 200-299.
-func statusInList(list []string, status int) (bool, error) {
-	for _, item := range list {
-		from, to, isRange := strings.Cut(item, "-")
-		if !isRange {
-			to = from
-		}
-		low, errLow := strconv.Atoi(from)
-		high, errHigh := strconv.Atoi(to)
-		if errLow != nil || errHigh != nil {
-			return false, fmt.Errorf("invalid HTTP status %q: expected a number or a range such as 200-299", item)
-		}
-		if status >= low && status <= high {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // runTCP connects to an address, and reports the response time and the server's answer. It compares both with the

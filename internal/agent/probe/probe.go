@@ -37,6 +37,7 @@ type Env struct {
 	Dial          func(ctx context.Context, network, addr string) (net.Conn, error)
 	AgentCounters func() AgentCounters // returns the counters of the agent; nil: no agent runs
 	Memory        *SavedState          // state of one check between runs; nil: the probe keeps no state
+	Scraped       []model.Value        // the probe prometheus sets it: series of a page, and those about the scrape
 }
 
 // now returns the current time, or the time of Env.Now in tests
@@ -93,6 +94,7 @@ func Lint(name string, values map[string]string) []error {
 // UNKNOWN with the reason.
 func Run(ctx context.Context, env *Env, name string, values map[string]string) (model.Status, []byte) {
 	now := *env
+	defer func() { env.Scraped = now.Scraped }()
 	now.Memory = cmp.Or(env.Memory, &SavedState{})
 	r := &report{name: name}
 	var a argValues

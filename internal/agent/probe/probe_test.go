@@ -363,7 +363,7 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 			}
 		}
 	}
-	if len(All()) != 13 {
+	if len(All()) != 14 {
 		t.Errorf("%d probes", len(All()))
 	}
 }

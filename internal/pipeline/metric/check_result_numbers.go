@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,14 +20,14 @@ import (
 // storeCheckValues adds the numbers and thresholds in a check result to the series store. They have no steps
 // and no triggers. The numbers are those that the agent parsed, or else the performance data in the output.
 func (w *metricApplier) storeCheckValues(n uint32, s *wire.Signal, from *shard.SignalOrigin) {
-	if w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 && bytes.IndexByte(w.result.Output, '|') < 0 {
+	if w.result.Decode(s.Body) != nil || len(w.result.Extra)+len(w.result.Samples) == 0 && bytes.IndexByte(w.result.Output, '|') < 0 {
 		if len(w.p.refusals) > 0 {
 			w.p.clearRejected(n, w.Definition(s.Definition).AsCheck())
 		}
 		return
 	}
 	check := w.Definition(s.Definition).AsCheck()
-	if len(w.result.Extra) == 0 && !readsPerfdata(check, &w.result) {
+	if len(w.result.Extra)+len(w.result.Samples) == 0 && !readsPerfdata(check, &w.result) {
 		w.p.clearRejected(n, check)
 		return
 	}
@@ -44,6 +45,7 @@ func (w *metricApplier) storeCheckValues(n uint32, s *wire.Signal, from *shard.S
 	x.id = w.p.Node(n).ID
 	x.node, x.namespace = w.view.opts.Series.Names(x.id)
 	x.check, x.ms = check.Name, executed/1e6
+	x.storeScrape(w.result.Samples)
 	if len(extra.Values) > 0 {
 		x.storeValues(check, extra.Values, w.result.Output)
 	} else if readsPerfdata(check, &w.result) {
@@ -118,16 +120,22 @@ func (x *numberWriter) storePerfdata(list []model.Perfdatum) {
 // storeNumber adds a number, or one of its thresholds, to the series store. ok is false if a limit refuses a
 // new series.
 func (x *numberWriter) storeNumber(value *model.Value, unit string, b bound, ms int64) (ok bool) {
-	w := x.applier
 	x.setLabels(value, unit, b)
+	return x.insert(value.Name, ms, b.value, b.suffix != "")
+}
+
+// insert adds a sample with the labels in x.samples to the series store. ok is false if a limit refuses a new series. name is
+// that of the number, which may be a bound.
+func (x *numberWriter) insert(name string, ms int64, value float64, bound bool) (ok bool) {
+	w := x.applier
 	var of series.Series
-	outcome := w.view.opts.Series.Store.Insert(w.p.ID, &of, x.samples.labels, ms, b.value)
+	outcome := w.view.opts.Series.Store.Insert(w.p.ID, &of, x.samples.labels, ms, value)
 	switch outcome {
 	case series.Stored:
-		w.sending.addSample(x.samples.labels, ms, b.value)
+		w.sending.addSample(x.samples.labels, ms, value)
 	case series.NamespaceFull, series.CheckFull:
-		x.refusal.add(value.Name, outcome, b.suffix != "")
-		if outcome == series.NamespaceFull && b.suffix == "" {
+		x.refusal.add(strings.Clone(name), outcome, bound)
+		if outcome == series.NamespaceFull && !bound {
 			w.view.refusals.add(x.namespace, x.id)
 		}
 	}
@@ -146,6 +154,50 @@ const (
 	maxLabelValue = 2048
 	maxUnit       = 32 // of performance data
 )
+
+// storeScrape adds the samples that a check scraped to the series store. The labels that the server sets win over those of
+// the block. A malformed block has no samples: the session has validated it.
+func (x *numberWriter) storeScrape(block []byte) {
+	if len(block) == 0 {
+		return
+	}
+	w, reader, b := x.applier, &x.samples.reader, &x.samples.builder
+	err := reader.Reset(block)
+	for err == nil && reader.Next() {
+		b.Reset()
+		b.Add(series.LabelCheck, x.check)
+		b.Add(series.LabelNode, x.node)
+		b.Add(series.LabelNamespace, x.namespace)
+		usable := len(reader.Labels) <= maxScrapedLabels
+		for i, l := range reader.Labels {
+			switch {
+			case l.Name == series.LabelCheck || l.Name == series.LabelNode || l.Name == series.LabelNamespace:
+			case len(l.Name)+len(l.Value) > maxLabelValue, !labelPattern.MatchString(l.Name), !utf8.ValidString(l.Value), i > 0 && reader.Labels[i-1].Name >= l.Name:
+				usable = false
+			default:
+				b.Add(l.Name, l.Value)
+			}
+		}
+		if !usable {
+			continue // remote stores refuse such a series
+		}
+		b.Sort()
+		b.Overwrite(&x.samples.labels)
+		for _, s := range reader.Samples {
+			ms := x.ms
+			if s.Ms != 0 {
+				ms = min(s.Ms, w.Received/1e6)
+			}
+			x.insert(x.samples.labels.Get(series.LabelMetric), ms, s.Value, false)
+		}
+	}
+}
+
+// maxScrapedLabels bounds the labels of a series that an agent scraped, without those of the server.
+const maxScrapedLabels = 64
+
+// labelPattern matches names of labels.
+var labelPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // setLabels sets the labels of the series of a number in check results. The series may also have the values of a bound of
 // the number. Tags of the number are labels, unless another label has the name.

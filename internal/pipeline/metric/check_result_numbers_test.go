@@ -76,6 +76,48 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	}
 }
 
+// TestScrapedSamplesAreStored applies check results with scraped samples, and expects their series with the labels of the
+// server. Labels with its names and series that a remote store would refuse are left out.
+func TestScrapedSamplesAreStored(t *testing.T) {
+	s := openSeries(t, t.TempDir())
+	defer s.Close()
+	definitions := func(model.DefinitionID) *model.Definition {
+		return (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 30, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1}).ToDefinition()
+	}
+	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+	event.New(of, event.Options{})
+	New(of, Options{Definitions: definitions, Series: SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}})
+	var block wire.SampleBlock
+	add := func(ms int64, value float64, labels ...string) {
+		var list []wire.SeriesLabel
+		for i := 0; i < len(labels); i += 2 {
+			list = append(list, wire.SeriesLabel{Name: labels[i], Value: labels[i+1]})
+		}
+		block.Add(list, []wire.Sample{{Ms: ms, Value: value}})
+	}
+	add(0, 1, "__name__", "up", "job", "node", "node", "other")
+	add(0, math.NaN(), "__name__", "quantile")
+	add(1e12-5000, 3, "__name__", "stamped") // before the result
+	add(0, 4, "__name__", "wrong", "a-b", "x")
+	add(0, 5, "__name__", "unsorted", "b", "x", "a", "x")
+	add(0, 6, "__name__", "twice", "a", "x", "a", "x")
+	nowMs := uint64(11_000)
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: 1, NowMs: nowMs, Signals: []wire.Signal{
+		wire.ResultSignal(wire.Signal{Definition: 3, AtMs: nowMs - 1000}, wire.Result{Output: []byte("x"), Samples: block.Append(nil)})}}
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+	testenv.NoError(t, err)
+	testenv.NoError(t, of.Apply(&testCommit{1, [][]byte{append(wire.AppendBatchRecord(nil, 7), body...)}}))
+	got := seriesOf(t, s, "queue")
+	want := []string{
+		`{__name__="quantile", check="queue", namespace="default", node="web-1"} 0:NaN`,
+		`{__name__="stamped", check="queue", namespace="default", node="web-1"} -5000:3`,
+		`{__name__="up", check="queue", job="node", namespace="default", node="web-1"} 0:1`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("stored\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // TestThresholdsOfChecksAreStored applies check results with warning and critical thresholds, and expects each
 // threshold as a series. They come from performance data, or from the check in their place.
 func TestThresholdsOfChecksAreStored(t *testing.T) {

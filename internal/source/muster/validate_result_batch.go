@@ -195,6 +195,7 @@ type batchValidator struct {
 	agentAssignment *directory.Assignment // assignment that the agent holds; nil: unknown
 	outputBytes     int                   // limit on the output of a result
 	urgent          bool                  // the batch has signals besides values and keepalives
+	samples         wire.SampleReader     // of results
 
 	// validateSignal sets the fields below for the signal that it judged last.
 	proxy      directory.ProxyNode // the proxy node of the result
@@ -300,11 +301,16 @@ func (j *batchValidator) validateSignal(sig *wire.Signal) (v signalDecision, cod
 	if err := r.Decode(sig.Body); err != nil {
 		return refusedMalformed, "", err.Error()
 	}
-	if size := len(r.Output) + len(r.Extra); size > j.outputBytes {
+	if size := len(r.Output) + len(r.Extra) + len(r.Samples); size > j.outputBytes {
 		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", size, j.outputBytes)
 	}
 	if len(r.Extra) > 0 {
 		if _, err := wire.DecodeExtra(r.Extra); err != nil {
+			return refusedMalformed, "", err.Error()
+		}
+	}
+	if len(r.Samples) > 0 {
+		if err := j.samples.Validate(r.Samples); err != nil {
 			return refusedMalformed, "", err.Error()
 		}
 	}

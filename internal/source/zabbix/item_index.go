@@ -120,7 +120,7 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 			if err != nil {
 				continue
 			}
-			if !of.Trapper && !of.IsCollected() {
+			if !of.Trapper && (!of.IsCollected() || of.HTTP != nil) { // only agents of Muster send HTTP requests
 				index.others[key] = true
 				continue
 			}
