@@ -33,7 +33,7 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	}
 	result, scraped := c.runProbeOrCommand(ctx, x, stream, keep)
 	extra := c.encodeExtraFields(ctx, x, &result, scraped, keep)
-	samples := c.encodeScrape(x, scraped, &result, keep-len(extra))
+	samples := c.encodeScrape(x, scraped, &result, len(extra))
 	if x.proxyNode == 0 {
 		c.agent.requests.finishRunsOfUnit(x.definition.Unit, result)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/agent/probe"
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -22,8 +23,9 @@ const maxScrapeBytes = 512 << 10
 var staleValue = math.Float64frombits(0x7ff0000000000002)
 
 // encodeScrape encodes the series that a check scraped, with the labels of the check, and marks those that ended since the run
-// before. Samples that do not fit into room are left out with a reason: the result is then CRITICAL.
-func (c *checks) encodeScrape(x *check, scraped []model.Value, result *run.Result, room int) []byte {
+// before. Samples that do not fit beside `extra` bytes of further fields are left out with a reason: the result is then CRITICAL,
+// and only the series about the scrape are sent.
+func (c *checks) encodeScrape(x *check, scraped []model.Value, result *run.Result, extra int) []byte {
 	if scraped == nil {
 		return nil
 	}
@@ -32,10 +34,15 @@ func (c *checks) encodeScrape(x *check, scraped []model.Value, result *run.Resul
 		before = *last
 	}
 	block := encodeSamples(scraped, c.targetLabels(x), before)
-	if most := min(maxScrapeBytes, c.maxResultBytes()-len(result.Output)); len(block) > most {
+	if most := min(maxScrapeBytes, c.maxResultBytes()-len(result.Output)-extra); len(block) > most {
 		result.Status, result.Code = model.Critical, int(model.Critical)
 		result.Output = fmt.Appendf(nil, "the samples of %d series have %d bytes, at most %d: choose some with keep or drop", len(scraped), len(block), most)
-		return nil
+		about := scraped[len(scraped)-probe.ScrapeSeries:]
+		about[0].Value = 0 // up
+		block = encodeSamples(about, c.targetLabels(x), before)
+		if len(block) > most {
+			return nil
+		}
 	}
 	x.state.scraped.Store(&block)
 	return block

@@ -20,6 +20,10 @@ const (
 	maxScraped    = 10_000 // series
 )
 
+// ScrapeSeries is the number of series about a scrape, which stand at the end of Env.Scraped: up, its duration and its number of
+// series.
+const ScrapeSeries = 3
+
 // runPrometheus scrapes an exporter of Prometheus. Series named as Prometheus names them say whether the exporter
 // was up, and how long the scrape took.
 func runPrometheus(ctx context.Context, env *Env, a argValues, r *report) error {

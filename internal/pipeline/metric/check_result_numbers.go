@@ -125,7 +125,7 @@ func (x *numberWriter) storeNumber(value *model.Value, unit string, b bound, ms 
 }
 
 // insert adds a sample with the labels in x.samples to the series store. ok is false if a limit refuses a new series. name is
-// that of the number, which may be a bound.
+// the name of the number, which may be a bound.
 func (x *numberWriter) insert(name string, ms int64, value float64, bound bool) (ok bool) {
 	w := x.applier
 	var of series.Series
@@ -155,7 +155,7 @@ const (
 	maxUnit       = 32 // of performance data
 )
 
-// storeScrape adds the samples that a check scraped to the series store. The labels that the server sets win over those of
+// storeScrape adds the samples that a check scraped to the series store. Labels of the server win over labels of
 // the block. A malformed block has no samples: the session has validated it.
 func (x *numberWriter) storeScrape(block []byte) {
 	if len(block) == 0 {
@@ -193,7 +193,7 @@ func (x *numberWriter) storeScrape(block []byte) {
 	}
 }
 
-// maxScrapedLabels bounds the labels of a series that an agent scraped, without those of the server.
+// maxScrapedLabels bounds the labels of a series that an agent scraped, before the server adds its own.
 const maxScrapedLabels = 64
 
 // labelPattern matches names of labels.
