@@ -162,7 +162,7 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 	return extra
 }
 
-// compareThresholds compares values with the check's thresholds; without values, it extracts them from the output. A value out of
+// compareThresholds compares values with the check's thresholds. Without values, it extracts them from the output. A value out of
 // bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has no plug-in exit
 // code, is not judged.
 func compareThresholds(x *check, result *run.Result, values []model.Value, keep int) []model.Value {

@@ -22,8 +22,8 @@ const maxScrapeBytes = 512 << 10
 // staleValue is the value by which Prometheus marks the end of a series.
 var staleValue = math.Float64frombits(0x7ff0000000000002)
 
-// encodeScrape encodes the series that a check scraped, with the labels of the check, and marks those that ended since the run
-// before. Samples that do not fit beside `extra` bytes of further fields are left out with a reason: the result is then CRITICAL,
+// encodeScrape encodes the series that a check scraped, with the labels of the check. Series that ended since the run before
+// get a mark. Samples that do not fit beside `extra` bytes of further fields are left out with a reason: the result is then CRITICAL,
 // and only the series about the scrape are sent.
 func (c *checks) encodeScrape(x *check, scraped []model.Value, result *run.Result, extra int) []byte {
 	if scraped == nil {
@@ -48,7 +48,7 @@ func (c *checks) encodeScrape(x *check, scraped []model.Value, result *run.Resul
 	return block
 }
 
-// targetLabels returns the labels that all series of a check's scrape get: job, instance and the tags of its metrics. An
+// targetLabels returns the labels of all series of a check's scrape. They are job, instance and the tags of metrics. An
 // exporter on the node itself has the name of the node as instance.
 func (c *checks) targetLabels(x *check) map[string]string {
 	labels := map[string]string{"job": x.definition.Name}
@@ -70,7 +70,7 @@ func (c *checks) targetLabels(x *check) map[string]string {
 }
 
 // encodeSamples encodes scraped series as a block of samples. target has the labels that all series get; a label of the page
-// with such a name, or with that of a label of the server, is renamed as Prometheus does. before is the block of the
+// with such a name, or with the name of a label of the server, is renamed as Prometheus does. before is the block of the
 // scrape before: its series that are no longer there get a value that marks their end.
 func encodeSamples(scraped []model.Value, target map[string]string, before []byte) []byte {
 	var block wire.SampleBlock

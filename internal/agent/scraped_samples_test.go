@@ -38,8 +38,8 @@ func sampleTexts(t *testing.T, block []byte) (list []string) {
 	return list
 }
 
-// TestSamplesOfScrapes encodes two scrapes, and expects the labels of the target, renamed labels of the page, and the end
-// of a series.
+// TestSamplesOfScrapes encodes two scrapes, and expects the labels of the target and renamed labels of the page. A series
+// ends.
 func TestSamplesOfScrapes(t *testing.T) {
 	target := map[string]string{"job": "node", "instance": "web1:9100"}
 	first := encodeSamples([]model.Value{
@@ -69,8 +69,8 @@ func TestSamplesOfScrapes(t *testing.T) {
 	}
 }
 
-// TestChecksScrapeExporters runs checks with the probe prometheus, and expects samples, thresholds over them, and the reasons of
-// failed scrapes.
+// TestChecksScrapeExporters runs checks with the probe prometheus, and expects samples, compared with thresholds. Failed
+// scrapes have reasons.
 func TestChecksScrapeExporters(t *testing.T) {
 	var lines atomic.Int32
 	lines.Store(3)

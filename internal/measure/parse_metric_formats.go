@@ -185,7 +185,7 @@ func prometheusValue(line string) (v model.Value, ok bool) {
 	return v, ok && err == nil
 }
 
-// ParsePage parses a page of an exporter of Prometheus: all its numbers, also NaN and infinity. keep selects series by
+// ParsePage parses the page of an exporter of Prometheus. It returns all numbers, also NaN and infinity. keep selects series by
 // their text on the page, name{label="value",…}; nil selects all. The error names the first line of another form.
 func ParsePage(page []byte, keep func(series []byte) bool) (values []model.Value, err error) {
 	number := 0
@@ -203,7 +203,7 @@ func ParsePage(page []byte, keep func(series []byte) bool) (values []model.Value
 	return values, nil
 }
 
-// seriesText returns the part of a line before its value: the name and the labels.
+// seriesText returns the part of a line before its value, which has the name and the labels.
 func seriesText(line []byte) []byte {
 	if end := bytes.LastIndexByte(line, '}'); end >= 0 {
 		return line[:end+1]

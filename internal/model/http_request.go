@@ -39,8 +39,8 @@ type HTTPRequest struct {
 	Timeout Duration `json:"timeout,omitempty"`
 }
 
-// ExpandTexts returns a copy of the request in which a function has changed each text that may have macros. The first error of
-// the function ends it.
+// ExpandTexts returns a copy of the request with the texts that a function makes of its texts. It returns the first error
+// of the function.
 func (r *HTTPRequest) ExpandTexts(expand func(string) (string, error)) (*HTTPRequest, error) {
 	out := *r
 	var failed error

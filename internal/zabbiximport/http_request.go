@@ -131,7 +131,7 @@ func (im *importer) importRequestTimeout(t *template, e *conversion.Mapping, wha
 	}
 }
 
-// addHostMacro adds the macro with the address of the host to a template, in place of {HOST.CONN} and its like.
+// addHostMacro adds the macro with the address of the host to a template. It replaces {HOST.CONN} and its like.
 func (im *importer) addHostMacro(t *template, e *conversion.Mapping) {
 	if t.spec.Macros == nil {
 		t.spec.Macros = map[string]string{}

@@ -126,7 +126,7 @@ func newRequest(ctx context.Context, r *model.HTTPRequest) (*http.Request, error
 	return request, nil
 }
 
-// formatAnswer returns the part of an HTTP answer that is the value of the item: body, headers or both, as text or JSON.
+// formatAnswer returns body, headers or both of an HTTP answer, as the item asks. The form is text or JSON.
 func formatAnswer(r *model.HTTPRequest, answer *http.Response, body []byte) (string, error) {
 	if r.AsJSON {
 		return formatAnswerAsJSON(r, answer, body)

@@ -84,8 +84,8 @@ func TestHTTPRequests(t *testing.T) {
 	}
 }
 
-// TestHTTPItemsAreCollected collects items by requests with macros, one of them secret, and expects long answers whole and
-// secrets redacted.
+// TestHTTPItemsAreCollected collects items by requests with macros, and expects long answers whole. A macro is secret: the
+// answers have no secret.
 func TestHTTPItemsAreCollected(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s", r.Header.Get("X-Token"), strings.Repeat("x", 100_000))

@@ -45,7 +45,7 @@ func runPrometheus(ctx context.Context, env *Env, a argValues, r *report) error 
 	return nil
 }
 
-// scrapeRequest returns the request for the page of an exporter, and a client for it.
+// scrapeRequest returns the request for the page of an exporter, and the client that sends the request.
 func scrapeRequest(ctx context.Context, env *Env, a argValues) (*http.Request, *http.Client, error) {
 	roots, err := loadRoots(env, a.text("ca"))
 	if err != nil {
