@@ -35,14 +35,21 @@ const (
 // limit returns how many bytes history may use, and whether a nearly full disk lowers that limit. The file has
 // a given size.
 func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
-	if l.KeepFree > 0 {
-		if free, err := l.Free(); err == nil && free < l.KeepFree {
-			if least := max(file-headroom, leastSize); least < l.Budget {
-				return least, true
-			}
+	if l.diskFull() {
+		if least := max(file-headroom, leastSize); least < l.Budget {
+			return least, true
 		}
 	}
 	return l.Budget, false
+}
+
+// diskFull reports whether the disk has less free space than history leaves to others.
+func (l *SizeLimit) diskFull() bool {
+	if l.KeepFree == 0 {
+		return false
+	}
+	free, err := l.Free()
+	return err == nil && free < l.KeepFree
 }
 
 // Usage is the size of history in bytes, its limit, and how many rows were removed early.
@@ -64,7 +71,8 @@ type evictor struct {
 	outbox  *segments             // one of them
 	use     atomic.Pointer[Usage] // nil: not measured yet
 	counted int64                 // bytes of rows at the last count; -1: count anew
-	written int64                 // bytes of the rows recorded since that count
+	written int64                 // bytes of the rows recorded since that count or look
+	checked bool                  // SQLite: the file was within its limit at the last look
 }
 
 // Use returns the size of history, its limit and the number of rows removed early.
@@ -82,7 +90,14 @@ func (s *evictor) Use() Usage {
 const (
 	slackShare    = 32   // rows are removed until this part of the limit is free, so that one count of bytes serves many batches
 	removedAtOnce = 4096 // rows in one transaction
+	lookShare     = 1024 // the size of a SQLite file is read each time that rows of this part of the limit were recorded
 )
+
+// isWithin reports without a query whether a SQLite file is certainly within its size limit. Few rows were recorded
+// since the last look at its size, and the disk is not full.
+func (s *evictor) isWithin() bool {
+	return s.checked && s.written <= s.size.Budget/lookShare && !s.size.diskFull()
+}
 
 // usedBytes returns the size of the database file, and how many bytes rows use. For PostgreSQL it returns zero and the
 // bytes of all rows. PostgreSQL reuses the pages of deleted rows but keeps them, so bytes of rows are counted there:
@@ -103,11 +118,12 @@ func (s *evictor) usedBytes(ctx context.Context) (file, used int64, err error) {
 
 // enforceSizeLimit deletes rows in small steps until history is within its size limit.
 func (s *evictor) enforceSizeLimit(ctx context.Context) error {
-	if s.size.Budget == 0 {
+	if s.size.Budget == 0 || s.isWithin() {
 		return nil
 	}
 	for {
 		file, used, err := s.usedBytes(ctx)
+		s.checked = false
 		if err != nil {
 			return err
 		}
@@ -118,6 +134,9 @@ func (s *evictor) enforceSizeLimit(ctx context.Context) error {
 		}
 		s.use.Store(&use)
 		if use.Bytes <= use.Budget {
+			if s.db.Dialect == sqldb.SQLite {
+				s.checked, s.written = true, 0
+			}
 			return nil
 		}
 		removed, err := s.removeAboveFairShare(ctx, use.Bytes-use.Budget+use.Budget/slackShare)
