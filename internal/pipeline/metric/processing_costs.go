@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// Bounds of the measurement of costs. One value in costStride is measured, on average, so that measuring costs less than
-// a hundredth of a value.
+// Bounds of the measurement of costs. One value in costStride is measured, on average: a measurement takes 2.7 µs, six
+// values' time, so that it costs a fortieth.
 const (
-	costStride = 64
+	costStride = 256
 	costPeriod = time.Minute
 	maxCosts   = 20_000 // keys in one table; others are not measured until the next period
 )
