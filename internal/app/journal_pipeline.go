@@ -174,7 +174,7 @@ func (s *Server) openDispatcher(ctx context.Context) error {
 			Attempts: attempts,
 			Options:  handler.Options{Secret: s.secretText, Assets: s.tools.UseAssets, Guard: s.guard, ProblemLink: s.cfg.ProblemLink, Dialer: s.outbound.Dialer()},
 		},
-		Batches:      dispatch.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
+		Batches:      dispatch.BatchOptions{Gather: time.Second, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
 		MarkRecorded: func(ctx context.Context) { recordHistoryPosition(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
 	s.registerTask(reactions, "reactions", s.dispatcher.Run)

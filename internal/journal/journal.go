@@ -217,7 +217,7 @@ func (c *Consumers) Slowest() (lowest Consumer, ok bool) {
 const ServerLinger = 20 * time.Millisecond
 
 // ServerPatientLinger is the PatientLinger of a server's journal (docs/decisions/0027-patient-values.md).
-const ServerPatientLinger = 100 * time.Millisecond
+const ServerPatientLinger = 250 * time.Millisecond
 
 // Options has the settings and dependencies of a Log. The zero value suits the server's journal.
 type Options struct {

@@ -25,6 +25,8 @@ const (
 	scriptSteps = 10
 	// turnTime is the time that one append of records gives to the deferred values of all nodes of a worker together.
 	turnTime = 100 * time.Millisecond
+	// turnPause is the pause between two appends while no node waits for a later turn, so that scripts make few commits.
+	turnPause = 80 * time.Millisecond
 	// leastTurn is the time that it gives to one node at least.
 	leastTurn = time.Millisecond
 	// unknownStep is the assumed time of a script step on a node before the first measurement.
@@ -296,8 +298,11 @@ func (v *View) ResumeDeferred(ctx context.Context, record func(context.Context, 
 	last := make([]model.NodeID, v.shard.Workers())
 	for {
 		var entries []journal.Entry
+		urgent := false
 		for worker := range last {
-			entries = v.appendTurns(entries, worker, &last[worker])
+			var more bool
+			entries, more = v.appendTurns(entries, worker, &last[worker])
+			urgent = urgent || more
 		}
 		if len(entries) == 0 {
 			select {
@@ -306,6 +311,9 @@ func (v *View) ResumeDeferred(ctx context.Context, record func(context.Context, 
 			case <-v.deferred:
 			}
 			continue
+		}
+		if !urgent && pause.For(ctx, turnPause) != nil {
+			return nil
 		}
 		if err := record(ctx, entries); err != nil {
 			if ctx.Err() != nil {
@@ -341,11 +349,11 @@ func (v *View) deferredNodes(first, step int) (list []deferredNode) {
 }
 
 // appendTurns appends the next resume records for the partitions of a worker. Nodes take turns in the order of their ids,
-// from the one behind last. If some node has to wait for a later turn, the records are urgent.
-func (v *View) appendTurns(entries []journal.Entry, worker int, last *model.NodeID) []journal.Entry {
+// from the one behind last. more reports that some node has to wait for a later turn.
+func (v *View) appendTurns(entries []journal.Entry, worker int, last *model.NodeID) (_ []journal.Entry, more bool) {
 	nodes := v.deferredNodes(worker, v.shard.Workers())
 	if len(nodes) == 0 {
-		return entries
+		return entries, false
 	}
 	first, _ := slices.BinarySearchFunc(nodes, *last+1, func(a deferredNode, id model.NodeID) int { return cmp.Compare(a.id, id) })
 	nodes = slices.Concat(nodes[first:], nodes[:first])
@@ -359,11 +367,11 @@ func (v *View) appendTurns(entries []journal.Entry, worker int, last *model.Node
 	}
 	*last = nodes[count-1].id
 	for _, of := range nodes[:count] {
-		entries = append(entries, journal.Entry{Section: journal.Section(of.partition), Patient: count == len(nodes), Data: wire.AppendRecord(nil, &wire.Record{
+		entries = append(entries, journal.Entry{Section: journal.Section(of.partition), Data: wire.AppendRecord(nil, &wire.Record{
 			Kind: wire.RecordResume, Node: of.id, Resume: wire.ResumeRecord{Steps: uint32(steps(&of))},
 		})})
 	}
-	return entries
+	return entries, count < len(nodes)
 }
 
 // deferredPoll is the pause between two looks at deferred values that somebody waits for.

@@ -376,7 +376,8 @@ func TestDeferredNodesTakeTurns(t *testing.T) {
 	testenv.NoError(t, v.shard.Apply(&testCommit{1, entries}))
 	turns, last := map[model.NodeID]int{}, model.NodeID(0)
 	for range nodes * int(unknownStep) / int(turnTime) {
-		for _, e := range v.appendTurns(nil, 0, &last) {
+		list, _ := v.appendTurns(nil, 0, &last)
+		for _, e := range list {
 			var r wire.Record
 			testenv.NoError(t, r.Decode(e.Data))
 			turns[r.Node]++

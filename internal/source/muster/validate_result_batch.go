@@ -45,7 +45,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	signals, size := r.Signals, len(body)
 	j := batchValidator{session: x}
 	refused, proxied, cost := j.validateSignals(r)
-	patient := cost[core.LoadValues] > 0 && !j.urgent && r.Lane == wire.Live // a backlog waits for its window
+	patient := r.Gap == nil && !j.urgent && r.Lane == wire.Live // a backlog waits for its window
 	if len(refused)+len(proxied) > 0 {
 		body = replaceSignals(body, refused, proxied)
 		proxied = slices.DeleteFunc(proxied, func(p core.ProxyResult) bool { return p.Number <= last }) // kept already
