@@ -223,7 +223,7 @@ func newQueues(cfg *config.Server) *queue.Registry {
 }
 
 // workerCount returns the number of worker goroutines that keep event states. It is one per CPU, and at least two.
-func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
+func workerCount() int { return max(2, runtime.GOMAXPROCS(0)-spareProcs) }
 
 // drainTime is how long a stop waits for agents to confirm the end of their sessions.
 const drainTime = 5 * time.Second

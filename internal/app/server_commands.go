@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -109,7 +110,7 @@ func ServerCommand() *cobra.Command {
 	return c
 }
 
-// loadSettingsAndLog reads the settings of a server, opens its log and limits the heap of the process. logFile is the
+// loadSettingsAndLog reads the settings of a server, opens its log and sets up the Go runtime. logFile is the
 // default log file in the data folder; empty: standard error.
 func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *serverlog.Log, *slog.Logger, error) {
 	cfg, err := config.Load(cmd.Flags(), os.Getenv)
@@ -129,6 +130,10 @@ func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *se
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.SetDefaultGOMAXPROCS() // another server of this process may have set it
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcs)
 	}
 	return cfg, book, log, nil
 }
@@ -162,6 +167,11 @@ func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log,
 	}()
 	return ctx, stop
 }
+
+// spareProcs is the number of goroutines that run at once beyond one for each core. While workers apply values on all cores,
+// the runtime starts no other goroutine for up to 10 ms; with one more, the kernel runs a session's reader, a commit or a
+// writer of acknowledgements between them (docs/decisions/0029-one-more-processor.md).
+const spareProcs = 1
 
 // heapGrowth is the value of GOGC: the heap may grow by this percentage of its live bytes before a collection. It is half
 // of Go's default, because most of a server's heap is live (sessions, event states), and the saved memory is worth one

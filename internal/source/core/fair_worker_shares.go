@@ -2,6 +2,7 @@ package core
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +27,7 @@ type WorkerShares struct {
 	monotonic func() int64 // ns
 	mu        sync.Mutex
 	nodes     map[model.NodeID]*nodeUsage
-	hot       int // nodes beyond their turn
+	hot       atomic.Int32 // nodes beyond their turn; mu guards changes
 	swept     int64
 	waits     uint64 // batches that waited
 }
@@ -61,7 +62,7 @@ func (t *WorkerShares) AddUsage(node model.NodeID, took time.Duration) {
 	u.used, u.charged = min(u.used+took, turnSize+maxDebt), now
 	if !u.hot && u.used > turnSize {
 		u.hot = true
-		t.hot++
+		t.hot.Add(1)
 	}
 }
 
@@ -76,7 +77,7 @@ func (t *WorkerShares) pruneNodes(now int64) {
 }
 
 // slowNodeRate returns how many seconds of worker time per second each slow node gets. Call it with mu.
-func (t *WorkerShares) slowNodeRate() float64 { return turnShare / float64(max(1, t.hot)) }
+func (t *WorkerShares) slowNodeRate() float64 { return turnShare / float64(max(1, t.hot.Load())) }
 
 // deductShare deducts the share that a node was granted since the last call from its used worker time. Nodes
 // beyond their turn have one share together, and each other node has one of its own. Call it with mu.
@@ -88,7 +89,7 @@ func (t *WorkerShares) deductShare(u *nodeUsage, now int64) {
 	u.used = max(0, u.used-time.Duration(float64(now-u.at)*rate))
 	if u.at = now; u.hot && u.used <= turnSize {
 		u.hot = false
-		t.hot--
+		t.hot.Add(-1)
 	}
 }
 
@@ -115,6 +116,9 @@ func (t *WorkerShares) Excess(node model.NodeID) time.Duration {
 
 // waitAndExcess returns how long a slow node must wait, and its worker time beyond its share.
 func (t *WorkerShares) waitAndExcess(node model.NodeID) (wait, debt time.Duration) {
+	if t.hot.Load() == 0 { // nearly always: each batch of every session asks
+		return 0, 0
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, now := t.nodes[node], t.monotonic()
@@ -134,7 +138,7 @@ func (t *WorkerShares) Counts() (nodes int, waits uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pruneNodes(t.monotonic())
-	return t.hot, t.waits
+	return int(t.hot.Load()), t.waits
 }
 
 // Register registers the numbers of slow nodes and delayed batches as metrics.
