@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
@@ -35,8 +37,16 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		program, filepath.Join(folder, "muster-agent.exe"), "--state-dir", inWindows(a.State), "--name", a.Name,
 	}, a.Args...)...)
 	s.AwaitOutput("get nodes", "pane")
-	list := s.AwaitOutput("get items --node pane", "kernel.openfiles: agents collect this key on Linux, macOS, FreeBSD only, not on windows", "vfs.fs.size[C:,pused]", "proc.num", "6.1")
-	t.Log(list)
+	s.AwaitOutput("get items --node pane", "kernel.openfiles: agents collect this key on Linux, macOS, FreeBSD only, not on windows", "6.1")
+	harness.Until(t, 2*time.Minute, "the Template windows has values", func() (string, bool) {
+		list := s.CLI("get", "items", "--node", "pane")
+		for _, key := range []string{"proc.num", "system.uptime", "vfs.fs.size[C:,pused]", "vm.memory.size[available]", "vm.memory.size[pavailable]", "vm.vmemory.size[pavailable]", "service.info[Eventlog]"} {
+			if !regexp.MustCompile(`(?m)` + regexp.QuoteMeta(key) + ` .* ok$`).MatchString(list) {
+				return list, false
+			}
+		}
+		return list, true
+	})
 }
 
 // windowsTemplate returns the Template windows of the starter set.

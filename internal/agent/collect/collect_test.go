@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -227,3 +228,13 @@ func TestValueBlocksAreBounded(t *testing.T) {
 
 // noProperties is a property look-up that finds nothing, for tests of items without macros.
 func noProperties(string) ([]byte, string, bool) { return nil, "", false }
+
+// tempFolder returns an empty folder for a test. The folder may stay on Windows, because Wine 8 removes no files.
+func tempFolder(t *testing.T) string {
+	if runtime.GOOS != "windows" {
+		return t.TempDir()
+	}
+	folder := testenv.Value(os.MkdirTemp("", "collect"))(t)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return folder
+}

@@ -37,7 +37,8 @@ const (
 	onWindows
 	underWine // a test measures the key with Wine in place of Windows
 
-	everywhere = onLinux | onMacOS | onFreeBSD | onWindows | underWine
+	onUnix     = onLinux | onMacOS | onFreeBSD
+	everywhere = onUnix | onWindows | underWine
 	wine       = onWindows | underWine
 )
 
@@ -102,20 +103,20 @@ func collectorTable() map[string]collector {
 		"icmppingloss": {pingParameters, icmpPing, "share of the requests without a reply, in percent", true, everywhere},
 		"icmppingsec":  {strings.Replace(pingParameters, ",allow", ",avg|min|max,allow", 1), icmpPing, "seconds until the replies; 0: none came", true, everywhere},
 
-		"kernel.maxfiles":  {"", nil, "the most files that may be open", false, onLinux | onMacOS | onFreeBSD},
-		"kernel.maxproc":   {"", nil, "the most processes", false, onLinux | onMacOS | onFreeBSD},
-		"kernel.openfiles": {"", nil, "open files", false, onLinux | onMacOS | onFreeBSD},
+		"kernel.maxfiles":  {"", nil, "the most files that may be open", false, onUnix},
+		"kernel.maxproc":   {"", nil, "the most processes", false, onUnix},
+		"kernel.openfiles": {"", nil, "open files", false, onUnix},
 
 		"log":         {"[file,regular expression,encoding,most lines a second,all|skip,output,most delay,options,folder]", noSingleValue, "each new line that matches, or the output with \\0 to \\9; it follows the file across rotation and restarts", false, everywhere},
 		"log.count":   {"[file,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match", false, everywhere},
 		"logrt":       {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,output,most delay,options,folder]", noSingleValue, "as log, of all files whose names match", false, everywhere},
 		"logrt.count": {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match, of all files whose names match", false, everywhere},
 
-		"net.dns":        {nameParameters, dnsItems, "1 if the DNS server has the record, else 0; no server: the first one in /etc/resolv.conf", true, everywhere},
-		"net.dns.perf":   {nameParameters, dnsItems, "seconds until the DNS server has answered; 0: no answer", true, everywhere},
-		"net.dns.record": {nameParameters, dnsItems, "the records, one a line", true, everywhere},
+		"net.dns":        {nameParameters, dnsItems, "1 if the DNS server has the record, else 0; no server: the first one in /etc/resolv.conf, none on Windows", true, onUnix | onWindows},
+		"net.dns.perf":   {nameParameters, dnsItems, "seconds until the DNS server has answered; 0: no answer", true, onUnix | onWindows},
+		"net.dns.record": {nameParameters, dnsItems, "the records, one a line", true, onUnix | onWindows},
 
-		"net.if.collisions": {"[interface]", nil, "collisions since boot", false, onLinux | onMacOS | onFreeBSD},
+		"net.if.collisions": {"[interface]", nil, "collisions since boot", false, onUnix},
 		"net.if.discovery":  {"", nil, "JSON: the interfaces", false, everywhere},
 		"net.if.in":         {"[interface,bytes|packets|errors|dropped|overruns|frame|compressed|multicast]", nil, "received since boot", false, everywhere},
 		"net.if.list":       {"", nil, "the interfaces, one a line: type, state, IPv4 address, description", false, wine},
@@ -145,10 +146,10 @@ func collectorTable() map[string]collector {
 		"service.info":      {"[service,state|displayname|path|user|startup|description]", nil, "state: 0 running, 1 paused, 2 start, 3 pause, 4 continue, 5 stop pending, 6 stopped, 7 unknown, 255 no such service; startup: 0 automatic, 1 delayed, 2 manual, 3 disabled, 4 unknown, 5 to 7 with a trigger", true, wine},
 		"services":          {"[all|automatic|manual|disabled,all|stopped|started|start_pending|stop_pending|running|continue_pending|pause_pending|paused,excluded services]", nil, "names of the services, one a line; 0: none", true, wine},
 
-		"system.boottime":      {"", nil, "time of the boot, in seconds since 1970", false, onLinux | onMacOS | onFreeBSD},
+		"system.boottime":      {"", nil, "time of the boot, in seconds since 1970", false, onUnix},
 		"system.cpu.discovery": {"", nil, "JSON: the CPUs with their states", false, onLinux | wine},
 		"system.cpu.intr":      {"", nil, "interrupts since boot", false, onLinux | onFreeBSD},
-		"system.cpu.load":      {"[all|percpu,avg1|avg5|avg15]", nil, "load average", false, onLinux | onMacOS | onFreeBSD | onWindows},
+		"system.cpu.load":      {"[all|percpu,avg1|avg5|avg15]", nil, "load average", false, onUnix | onWindows},
 		"system.cpu.num":       {"[online|max]", nil, "number of CPUs", false, everywhere},
 		"system.cpu.switches":  {"", nil, "context switches since boot", false, onLinux | onFreeBSD},
 		"system.cpu.util":      {"[all|N,user|nice|system|idle|iowait|interrupt|softirq|steal,avg1]", nil, "share of the time since the last collection, in percent", false, onLinux | onFreeBSD | wine},
@@ -179,7 +180,7 @@ func collectorTable() map[string]collector {
 		"vfs.file.time":     {"[path,modify|access|change]", fileTime, "time of a file, in seconds since 1970", true, everywhere},
 		"vfs.fs.discovery":  {"", nil, "JSON: the mounted file systems", false, everywhere},
 		"vfs.fs.get":        {"", nil, "JSON: the mounted file systems with their sizes", true, everywhere},
-		"vfs.fs.inode":      {"[path,total|free|used|pfree|pused]", nil, "inodes of a file system", true, onLinux | onMacOS | onFreeBSD},
+		"vfs.fs.inode":      {"[path,total|free|used|pfree|pused]", nil, "inodes of a file system", true, onUnix},
 		"vfs.fs.size":       {"[path,total|free|used|pfree|pused]", fileSystemSize, "size of a file system in bytes, or a share in percent", true, everywhere},
 
 		"web.certificate.get": {"[host,port,address]", webCertificate, "JSON: the certificate of a TLS server, and whether it is valid; as Zabbix agent 2", true, everywhere},

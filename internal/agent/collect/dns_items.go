@@ -102,7 +102,7 @@ func (m *machine) dnsServerAddress(k *Key) (string, error) {
 	if server == "" {
 		text, err := m.read("/etc/resolv.conf")
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%s: name the DNS server: %w", k.Name, err)
 		}
 		for line := range strings.Lines(text) {
 			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -48,7 +47,8 @@ var windowsPath = regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`)
 // the character \, so that the longest folder that exists counts, else the last one.
 func splitLogPath(path string) (dir, name string) {
 	if !windowsPath.MatchString(path) {
-		return filepath.Split(path)
+		end := strings.LastIndexByte(path, '/')
+		return path[:end+1], path[end+1:]
 	}
 	for end := len(path); ; {
 		end = strings.LastIndexAny(path[:end], `\/`)

@@ -30,8 +30,8 @@ type machine struct {
 
 // pathInRoot returns the path of a file below a folder in place of /. Without that folder, Windows has no common root.
 func pathInRoot(root, path string) string {
-	if root == "" && runtime.GOOS == "windows" {
-		return filepath.Clean(path)
+	if runtime.GOOS == "windows" {
+		return filepath.Join(root, path)
 	}
 	return filepath.Join("/", root, path)
 }
