@@ -144,6 +144,7 @@ func collectorTable() map[string]collector {
 
 		"service.discovery": {"", nil, "JSON: the services with their states", true, wine},
 		"service.info":      {"[service,state|displayname|path|user|startup|description]", nil, "state: 0 running, 1 paused, 2 start, 3 pause, 4 continue, 5 stop pending, 6 stopped, 7 unknown, 255 no such service; startup: 0 automatic, 1 delayed, 2 manual, 3 disabled, 4 unknown, 5 to 7 with a trigger", true, wine},
+		"service_state":     {"[service]", nil, "the state of service.info: an old name", true, wine},
 		"services":          {"[all|automatic|manual|disabled,all|stopped|started|start_pending|stop_pending|running|continue_pending|pause_pending|paused,excluded services]", nil, "names of the services, one a line; 0: none", true, wine},
 
 		"system.boottime":      {"", nil, "time of the boot, in seconds since 1970", false, onUnix},

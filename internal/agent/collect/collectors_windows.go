@@ -20,6 +20,7 @@ func measuresOfSystem() map[string]measureFunc {
 		"registry.get":               registryEntries,
 		"service.discovery":          discoverServices,
 		"service.info":               serviceInformation,
+		"service_state":              serviceInformation,
 		"services":                   serviceNames,
 		"system.cpu.discovery":       discoverCPUs,
 		"system.cpu.load":            cpuLoad,

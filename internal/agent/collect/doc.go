@@ -5,6 +5,8 @@
 // value: the item is unsupported, and the server shows why. Secrets stay in the collector: no block has one (secret_macros.go).
 //
 // Goroutines: the caller's of Run, one for each group that is being collected, and one for each item that waits for a disk,
-// a program or the network: it has a time limit. Locks guard the list of items, the counters of the last collection and the
-// items that do not answer; none is held while another is taken. Start reading at Wheel.Run; collector_table.go has the collectors.
+// a program or the network: it has a time limit. On Windows one more samples performance counters. Locks guard the list of
+// items, the counters of the last collection, the sampled performance counters and the items that do not answer; none is
+// held while another is taken. Start reading at Wheel.Run; collector_table.go has the keys of all systems,
+// collectors_linux.go and its like the functions of one system.
 package collect

@@ -55,7 +55,7 @@ func windowsKeys() map[string]func(v item.Value) bool {
 		`registry.get["HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion",values,^Product]`: rows("fullkey", "lastsubkey", "name", "data", "type"),
 		`registry.get["HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion",keys]`:            rows("fullkey", "lastsubkey"),
 		"service.discovery":     rows("{#SERVICE.NAME}", "{#SERVICE.DISPLAYNAME}", "{#SERVICE.STATE}", "{#SERVICE.STARTUPNAME}", "{#SERVICE.STARTUPTRIGGER}"),
-		"service.info[nosuch1]": is("255"), "service.info[RpcSs]": number, "service.info[RpcSs,startup]": number, "service.info[RpcSs,path]": present, "services": present,
+		"service.info[nosuch1]": is("255"), "service.info[RpcSs]": number, "service_state[RpcSs]": number, "service.info[RpcSs,startup]": number, "service.info[RpcSs,path]": present, "services": present,
 		"services[disabled,paused]": is("0"), "services[all,all,RpcSs]": present,
 		"system.cpu.discovery": rows("{#CPU.NUMBER}", "{#CPU.STATUS}"), "system.cpu.num": positive, "system.cpu.util": percent, "system.cpu.util[0,system,avg1]": percent,
 		"system.hostname": present, "system.hostname[host]": present, "system.localtime": positive, "system.localtime[local]": present,
