@@ -255,7 +255,7 @@ func (s *Server) writeRound(ctx context.Context, b *valueBatch, n *valueNode) er
 		start := wire.SessionRecord{Session: z.session, Start: true}
 		entries = append([]journal.Entry{{Section: core.SectionOf(n.uid), Data: n.EncodeSessionRecord(start)}}, entries...)
 	}
-	err := b.appendEntries(ctx, entries, n.values)
+	_, err := b.appendEntries(ctx, entries, n.values)
 	if err == nil && started {
 		z.startedAt = b.now
 	}
