@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	collector "github.com/muster-fleet/muster/internal/agent/inventory"
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/agent/policy"
 	"github.com/muster-fleet/muster/internal/agent/schedule"
@@ -39,6 +41,7 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	d.agent, d.signed.agent, d.node, d.oneShots.dir = a, a, node, cfg.StateDir
 	d.executor = policy.Executor{
 		Runner: a.checks.runner, Facts: a.facts.lastMeasured, Enforce: cfg.Commands.PolicyEnforce && !cfg.Commands.AuditOnly, Secrets: a.secrets.Find,
+		Packages: &policy.PackageDatabase{}, PackageStamp: func() string { return collector.PackageStamp(os.DirFS("/")) },
 	}
 	d.scheduler = schedule.New(schedule.Config{
 		Node: node, MaxConcurrent: 1, OneOffset: true, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,

@@ -46,28 +46,45 @@ func (m *Machine) Collect(ctx context.Context) []inventory.Entry {
 	))
 }
 
-// watched are the files whose changes make the inventory worth collecting before it is due.
-var watched = [...]string{
-	"var/lib/dpkg/status", "var/lib/dpkg/updates", "lib/apk/db/installed", "usr/lib/apk/db/installed", "var/lib/rpm/rpmdb.sqlite", "var/lib/rpm/Packages", "var/lib/rpm/Packages.db",
-	"usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/Packages.db", "etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system",
+// packageFiles are the files that package managers change when they install or remove packages.
+var packageFiles = [...]string{
+	"var/lib/dpkg/status", "var/lib/dpkg/updates", "lib/apk/db/installed", "usr/lib/apk/db/installed", "var/lib/rpm/rpmdb.sqlite", "var/lib/rpm/rpmdb.sqlite-wal", "var/lib/rpm/Packages",
+	"var/lib/rpm/Packages.db", "usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/rpmdb.sqlite-wal", "usr/lib/sysimage/rpm/Packages.db",
 }
+
+// watched are the other files whose changes make the inventory worth collecting before it is due.
+var watched = [...]string{"etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system"}
 
 // ChangeStamp returns a text that changes when packages, accounts, services or scripts may have changed. The text has the
 // times and sizes of their files.
 func (m *Machine) ChangeStamp() string {
 	var b strings.Builder
-	stamp := func(info fs.FileInfo, err error) {
-		if err == nil {
-			b.WriteString(info.Name() + " " + strconv.FormatInt(info.ModTime().UnixNano(), 36) + " " + strconv.FormatInt(info.Size(), 36) + "\n")
-		}
-	}
+	b.WriteString(PackageStamp(m.Root))
 	for _, name := range watched {
-		stamp(fs.Stat(m.Root, name))
+		b.WriteString(fileStamp(fs.Stat(m.Root, name)))
 	}
 	for _, script := range m.scripts() {
-		stamp(os.Stat(script))
+		b.WriteString(fileStamp(os.Stat(script)))
 	}
 	return b.String()
+}
+
+// PackageStamp returns a text that changes when packages may have changed. root is the folder /. The text is empty on
+// a machine without a known package manager.
+func PackageStamp(root fs.FS) string {
+	var b strings.Builder
+	for _, name := range packageFiles {
+		b.WriteString(fileStamp(fs.Stat(root, name)))
+	}
+	return b.String()
+}
+
+// fileStamp returns the time and size of a file, or "" for a missing file.
+func fileStamp(info fs.FileInfo, err error) string {
+	if err != nil {
+		return ""
+	}
+	return info.Name() + " " + strconv.FormatInt(info.ModTime().UnixNano(), 36) + " " + strconv.FormatInt(info.Size(), 36) + "\n"
 }
 
 // maxFileBytes is the number of bytes that are read of a file.

@@ -30,7 +30,7 @@ func (m *Machine) packages(ctx context.Context) []inventory.Entry {
 			break // one is a link to the other
 		}
 	}
-	for _, file := range watched {
+	for _, file := range packageFiles {
 		if strings.Contains(file, "/rpm/") && m.fileExists(file) {
 			return append(list, m.rpmPackages(ctx)...)
 		}

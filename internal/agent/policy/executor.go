@@ -25,6 +25,10 @@ type Executor struct {
 	Secrets func(context.Context, []model.DefinitionSecret) (map[string]string, error)
 	// AssetFolder returns the folder with the files of an asset's archive.
 	AssetFolder func(context.Context, *model.DefinitionAsset) (string, error)
+	// Packages keeps the installed packages between runs; nil: each run asks the package manager.
+	Packages *PackageDatabase
+	// PackageStamp returns a text that changes with the files of the package manager; nil or empty: they are unknown.
+	PackageStamp func() string
 
 	ProcSys      string // default /proc/sys
 	SysctlFolder string // default /etc/sysctl.d
@@ -117,6 +121,7 @@ type directiveRun struct {
 	secretFault error // why the secrets have no values
 	hider       *hide.Redactor
 	scope       rules.Scope
+	packages    *PackageDatabase // nil: no component of this run has used it
 	codes       rules.Codes
 	exceptions  []wire.ReportException
 	size        int // bytes of all messages
@@ -189,7 +194,11 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce
 	case !enforce:
 		return rules.NonCompliant, difference
 	}
-	if err := m.apply(ctx); err != nil {
+	err = m.apply(ctx)
+	if r.packages != nil {
+		r.packages.forget() // also a command may install packages
+	}
+	if err != nil {
 		return rules.Error, strings.TrimPrefix(difference+"; the repair failed: "+err.Error(), "; ")
 	}
 	switch after, err := m.check(ctx); {
@@ -261,7 +270,7 @@ func (r *directiveRun) newMethod(m *model.Method, newMode fs.FileMode) method {
 	case m.Command != nil:
 		return &command{r.Runner, m.Command}
 	case m.Package != nil:
-		return &packagePresence{r.Runner, m.Package}
+		return &packagePresence{r, m.Package}
 	case m.Service != nil:
 		return r.newService(m.Service)
 	}

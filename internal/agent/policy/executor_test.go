@@ -35,9 +35,10 @@ type testNode struct {
 func newTestNode(t testing.TB) *testNode {
 	n := &testNode{t: t, folder: t.TempDir()}
 	bin := filepath.Join(n.folder, "bin")
-	n.write("bin/dpkg-query", "#!/bin/sh\nshift 4\ncat "+n.folder+"/dpkg/$1 2>/dev/null || { echo no packages found >&2; exit 1; }\n")
+	n.write("bin/dpkg-query", "#!/bin/sh\nshift 4\ncode=0\nfor name; do "+
+		"cat "+n.folder+"/dpkg/$name 2>/dev/null || { echo dpkg-query: no packages found matching $name >&2; code=1; }; done\nexit $code\n")
 	n.write("bin/apt-get", "#!/bin/sh\n[ -e "+n.folder+"/locked ] && { echo E: Could not get lock; exit 100; }\nfor last; do :; done\nname=${last%=*}\nversion=${last#*=}; [ $version = $name ] && version=1.0\n"+
-		"case \"$*\" in *remove*) rm "+n.folder+"/dpkg/$name;; *) echo installed $version >"+n.folder+"/dpkg/$name;; esac\n")
+		"case \"$*\" in *remove*) rm "+n.folder+"/dpkg/$name;; *) printf '%s\\tamd64\\t%s\\tinstalled\\n' $name $version >"+n.folder+"/dpkg/$name;; esac\n")
 	n.write("bin/systemctl", "#!/bin/sh\ncase $1 in restart) echo active >"+n.folder+"/systemd/is-active.$3;; daemon-reload) :;; is-*) cat "+n.folder+"/systemd/$1.$3 || echo unknown;; start) echo active >"+n.folder+"/systemd/is-active.$3;;"+
 		" stop) echo inactive >"+n.folder+"/systemd/is-active.$3;; enable|disable) echo ${1}d >"+n.folder+"/systemd/is-enabled.$3;; esac\n")
 	for _, folder := range []string{"dpkg", "systemd", "sysctl.d", "cron.d", "sys", "modules.d", "units"} {
@@ -319,9 +320,9 @@ func TestMethodsAuditAndRepair(t *testing.T) {
 			},
 		},
 		"command":         {`"command": {"check": "test -e $N/{{ .params.word }}", "apply": ["touch", "$N/hello"]}`, "exit code 1", nil, func(n *testNode) { n.read("hello") }},
-		"package present": {`"package": {"name": "nginx", "version": "1.2-3"}`, "nginx has version 1.0, not 1.2-3", func(n *testNode) { n.write("dpkg/nginx", "installed 1.0") }, nil},
+		"package present": {`"package": {"name": "nginx", "version": "1.2-3"}`, "nginx has version 1.0, not 1.2-3", func(n *testNode) { n.write("dpkg/nginx", "nginx\tamd64\t1.0\tinstalled\n") }, nil},
 		"package missing": {`"package": {"name": "nginx"}`, "nginx is not installed", nil, nil},
-		"package absent":  {`"package": {"name": "nginx", "state": "absent"}`, "nginx 1.0 is installed", func(n *testNode) { n.write("dpkg/nginx", "installed 1.0") }, nil},
+		"package absent":  {`"package": {"name": "nginx", "state": "absent"}`, "nginx 1.0 is installed", func(n *testNode) { n.write("dpkg/nginx", "nginx\tamd64\t1.0\tinstalled\n") }, nil},
 		"service": {
 			`"service": {"name": "ssh", "state": "running", "boot": "enabled"}`, "ssh is failed, not running; service ssh is disabled, not enabled",
 			func(n *testNode) {
@@ -404,7 +405,7 @@ func TestMethodsAuditAndRepair(t *testing.T) {
 // TestCheckAndRepairFailuresDiffer expects "could not check" after a failed check, and "error" after a failed repair.
 func TestCheckAndRepairFailuresDiffer(t *testing.T) {
 	n := newTestNode(t)
-	n.write("dpkg/held", "installed 1.0")
+	n.write("dpkg/held", "held\tamd64\t1.0\tinstalled\n")
 	n.write("open", "# BEGIN x\nline\n")
 	for _, c := range []struct{ method, audit, enforce, message string }{
 		{`"fileContent": {"path": "$N/bin", "content": "x"}`, "could not check", "could not check", "is not a regular file, but a folder"},
@@ -730,7 +731,7 @@ func TestUsersAndGroupsAreRepaired(t *testing.T) {
 func TestPackageManagersGetTheRightArguments(t *testing.T) {
 	const rpm = "#!/bin/sh\n[ $1 = -q ] || exit 9\ncat $D/$5 2>/dev/null || { echo package $5 is not installed; exit 1; }\n"
 	const change = "#!/bin/sh\necho \"$*\" >>$D/log\nfor of; do :; done\nname=${of%%$SEP[0-9]*}\ncase \"$*\" in *remove*|*del*) rm $D/$name; exit;; esac\n" +
-		"version=${of#$name}; version=${version#$SEP}; echo $PREFIX${version:-1.0-1} >$D/$name\n"
+		"version=${of#$name}; version=${version#$SEP}; printf '%b\\n' \"$PREFIX${version:-1.0-1}\" >$D/$name\n"
 	const apk = "#!/bin/sh\nif [ $1 = info ]; then cat $D/$5 2>/dev/null; exit; fi\n"
 	for name, c := range map[string]struct {
 		programs map[string]string
@@ -755,10 +756,14 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newTestNode(t)
+			versions := strings.NewReplacer()
+			if name == "apk" {
+				versions = strings.NewReplacer("1.0-1", "1.0-r1", "2.0-3", "2.0-r3")
+			}
 			testenv.NoError(t, os.RemoveAll(n.path("bin")))
 			testenv.NoError(t, os.MkdirAll(n.path("db"), 0o755))
 			for program, text := range c.programs {
-				n.write("bin/"+program, strings.NewReplacer("$D", n.path("db"), "$PREFIX", "").Replace(text))
+				n.write("bin/"+program, versions.Replace(strings.NewReplacer("$D", n.path("db"), "$PREFIX", `$name\tx86_64\t`).Replace(text)))
 			}
 			for _, tool := range []string{"cat", "rm"} {
 				testenv.NoError(t, os.Symlink(testenv.Program(t, tool, "coreutils"), n.path("bin/"+tool)))
@@ -769,8 +774,8 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 				{`"name": "nginx", "version": "2.0-3"`, "package nginx has version 1.0-1, not 2.0-3"},
 				{`"name": "nginx", "state": "absent"`, "package nginx 2.0-3 is installed"},
 			} {
-				methods := `{"component": "a", "package": {` + step.arguments + `}}`
-				if status, messages := n.run(false, methods); status != "non-compliant" || messages != "0 "+step.audit+"\n" {
+				methods := versions.Replace(`{"component": "a", "package": {` + step.arguments + `}}`)
+				if status, messages := n.run(false, methods); status != "non-compliant" || messages != versions.Replace("0 "+step.audit+"\n") {
 					t.Fatalf("audit of %s: %s: %s", step.arguments, status, messages)
 				}
 				if status, messages := n.run(true, methods); status != "repaired" {
@@ -780,7 +785,7 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 					t.Errorf("enforce %s again: %s: %s", step.arguments, status, messages)
 				}
 			}
-			if log := n.read("db/log"); log != c.log {
+			if log := n.read("db/log"); log != versions.Replace(c.log) {
 				t.Errorf("the programs ran with\n%swant\n%s", log, c.log)
 			}
 		})
@@ -796,15 +801,18 @@ func TestPackageManagersGetTheRightArguments(t *testing.T) {
 // statuses. The lines are those of another architecture, of kernels beside each other and of versions with an epoch.
 func TestPackagesWithSeveralVersionsAreRead(t *testing.T) {
 	for _, c := range []struct{ program, lines, arguments, want string }{
-		{"dpkg-query", `installed 1.0-1\nconfig-files 0.9-1`, `"version": "1.0-1"`, "compliant: "},
-		{"dpkg-query", `config-files 0.9-1\ninstalled 1.0-1`, `"state": "absent"`, "non-compliant: 0 package p 1.0-1 is installed"},
-		{"dpkg-query", `config-files 0.9-1`, `"state": "absent"`, "compliant: "},
-		{"dpkg-query", `installed 1:1.0-1`, `"version": "1.0-1"`, "non-compliant: 0 package p has version 1:1.0-1, not 1.0-1"},
-		{"rpm", `5.14-1\n5.14-2`, `"version": "5.14-1"`, "compliant: "},
-		{"rpm", `5.14-1\n5.14-2`, `"version": "5.14-3"`, "non-compliant: 0 package p has version 5.14-1, 5.14-2, not 5.14-3"},
-		{"rpm", `1:2.0-3`, `"version": "2.0-3"`, "compliant: "},
-		{"rpm", `1:2.0-3`, `"version": "1:2.0-3"`, "compliant: "},
-		{"rpm", `1:2.0-3`, `"version": "2:2.0-3"`, "non-compliant: 0 package p has version 1:2.0-3, not 2:2.0-3"},
+		{"dpkg-query", `p\tamd64\t1.0-1\tinstalled\np\ti386\t0.9-1\tconfig-files`, `"version": "1.0-1"`, "compliant: "},
+		{"dpkg-query", `p\tamd64\t0.9-1\tconfig-files\np\ti386\t1.0-1\tinstalled`, `"state": "absent"`, "non-compliant: 0 package p 1.0-1 is installed"},
+		{"dpkg-query", `p\tamd64\t0.9-1\tconfig-files`, `"state": "absent"`, "compliant: "},
+		{"dpkg-query", `p\t\t\tnot-installed`, `"state": "absent"`, "compliant: "},
+		{"dpkg-query", `p\tamd64\t1:1.0-1\tinstalled`, `"version": "1.0-1"`, "non-compliant: 0 package p has version 1:1.0-1, not 1.0-1"},
+		{"rpm", `p\tx86_64\t5.14-1\np\tx86_64\t5.14-2`, `"version": "5.14-1"`, "compliant: "},
+		{"rpm", `p\tx86_64\t5.14-1\np\tx86_64\t5.14-2`, `"version": "5.14-3"`, "non-compliant: 0 package p has version 5.14-1, 5.14-2, not 5.14-3"},
+		{"rpm", `p\tx86_64\t1:2.0-3`, `"version": "2.0-3"`, "compliant: "},
+		{"rpm", `p\tx86_64\t1:2.0-3`, `"version": "1:2.0-3"`, "compliant: "},
+		{"rpm", `p\tx86_64\t1:2.0-3`, `"version": "2:2.0-3"`, "non-compliant: 0 package p has version 1:2.0-3, not 2:2.0-3"},
+		{"apk", `q-p-1.0-r0`, `"state": "absent"`, "compliant: "},
+		{"apk", `p-q-1.0-r0\np-2-r0`, `"version": "2-r1"`, "non-compliant: 0 package p has version 2-r0, not 2-r1"},
 	} {
 		n := newTestNode(t)
 		testenv.NoError(t, os.RemoveAll(n.path("bin")))
@@ -814,6 +822,77 @@ func TestPackagesWithSeveralVersionsAreRead(t *testing.T) {
 		if got := status + ": " + strings.TrimSpace(messages); got != c.want {
 			t.Errorf("%s says %q, %s: %s, want %s", c.program, c.lines, c.arguments, got, c.want)
 		}
+	}
+}
+
+// TestOneQueryAnswersForAllPackages audits packages of several directives, and counts the started programs. Answers are kept
+// while the stamp of the package files stays. A repair ends them, and a name of another form is asked for alone.
+func TestOneQueryAnswersForAllPackages(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, line     string // of the program, and of a package
+		special, other string // a name with an architecture, and its line
+		specialQueries int
+	}{
+		"dpkg-query": {"shift 4\nfor name; do cat $D/$name 2>/dev/null || { echo dpkg-query: no packages found matching $name; code=1; }; done\nexit $code\n", "%s\tamd64\t1.0\tinstalled\n", "p1:i386", "p1\ti386\t1.0\tinstalled\n", 0},
+		"rpm":        {"shift 4\ncode=0\nfor name; do cat $D/$name 2>/dev/null || { echo package $name is not installed; code=$((code+1)); }; done\nexit $code\n", "%s\tx86_64\t1.0\n", "p1.i686", "p1\ti686\t1.0\n", 1},
+		"apk":        {"shift 4\ncode=0\nfor name; do cat $D/$name 2>/dev/null || code=$((code+1)); done\nexit $code\n", "%s-1.0-r0\n", "virtual", "provider-1.0-r0\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newTestNode(t)
+			testenv.NoError(t, os.RemoveAll(n.path("bin")))
+			testenv.NoError(t, os.MkdirAll(n.path("bin"), 0o755))
+			testenv.NoError(t, os.Symlink(testenv.Program(t, "cat", "coreutils"), n.path("bin/cat")))
+			n.write("bin/"+name, "#!/bin/sh\n"+strings.ReplaceAll(c.text, "$D", n.path("db")))
+			n.Runner.Environ = []string{"PATH=" + n.path("bin")} // without the dpkg of this machine
+			n.write("db/"+c.special, c.other)
+			var methods, want []string
+			for i := range 40 {
+				name, status := fmt.Sprintf("p%d", i), "compliant"
+				if i%4 == 0 {
+					status = "non-compliant"
+				} else {
+					n.write("db/"+name, fmt.Sprintf(c.line, name))
+				}
+				methods, want = append(methods, fmt.Sprintf(`{"component": "c%d", "package": {"name": %q}}`, i, name)), append(want, status)
+			}
+			all := strings.Join(methods, ",")
+			expect := func(enforce bool, methods, want string, queries int) {
+				t.Helper()
+				before := n.Runner.StartedCommands()
+				if got, messages := n.run(enforce, methods); got != want {
+					t.Errorf("%s: %s, want %s\n%s", methods, got, want, messages)
+				}
+				if started := int(n.Runner.StartedCommands() - before); started != queries {
+					t.Errorf("%d programs started, want %d for %s", started, queries, methods)
+				}
+			}
+			expect(false, all, strings.Join(want, ", "), 1)
+			expect(false, all, strings.Join(want, ", "), 1)
+
+			stamp := "first"
+			n.Packages, n.PackageStamp = &PackageDatabase{}, func() string { return stamp }
+			expect(false, all, strings.Join(want, ", "), 1)
+			expect(false, all, strings.Join(want, ", "), 0)
+			expect(false, `{"component": "a", "package": {"name": "p1"}}, {"component": "b", "package": {"name": "other"}}`, "compliant, non-compliant", 1)
+			n.write("db/p0", fmt.Sprintf(c.line, "p0"))
+			stamp = "second"
+			expect(false, methods[0], "compliant", 1)
+			install := fmt.Sprintf(`, {"component": "i", "command": {"apply": "cat %[1]s/new >%[1]s/p4"}}, `, n.path("db"))
+			n.write("db/new", fmt.Sprintf(c.line, "p4"))
+			expect(true, methods[0]+install+methods[4], "success, repaired, success", 2)
+			special := fmt.Sprintf(`{"component": "special", "package": {"name": %q}}`, c.special)
+			n.Packages = nil
+			if name == "apk" { // another package provides the name
+				expect(false, special+","+methods[1], "non-compliant, compliant", 1)
+				return
+			}
+			expect(false, special+","+methods[1], "compliant, compliant", 1+c.specialQueries)
+			n.write("db/p1", n.read("db/p1")+c.other)
+			status, messages := n.run(false, special+`, {"component": "c", "package": {"name": "p1", "version": "2"}}`)
+			if status != "compliant, non-compliant" || messages != "1 package p1 has version 1.0, 1.0, not 2\n" {
+				t.Errorf("two architectures: %s: %s", status, messages)
+			}
+		})
 	}
 }
 

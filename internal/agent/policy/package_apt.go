@@ -4,10 +4,12 @@ import "strings"
 
 // aptManager is dpkg with apt-get, which waits half a minute for a locked package manager and keeps changed configuration files.
 var aptManager = packageManager{
-	database: "dpkg-query", query: []string{"-W", "-f", `${db:Status-Status} ${Version}\n`, "--"},
-	version: func(_, output string) (string, bool) {
-		state, version, _ := strings.Cut(output, " ")
-		return version, state == "installed"
+	database: "dpkg-query", arguments: []string{"-W", "-f", `${Package}\t${Architecture}\t${Version}\t${db:Status-Status}\n`, "--"}, missing: "no packages found matching ",
+	parse: func(line string) installedPackage {
+		if f := strings.Split(line, "\t"); len(f) == 4 {
+			return installedPackage{f[0], f[1], f[2], f[3] == "installed"}
+		}
+		return installedPackage{}
 	},
 	programs: []packageProgram{{
 		name: "apt-get", separator: "=",

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,24 +14,25 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// packageName matches names of packages, with an architecture.
-var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?$`)
-
-// packageVersion matches versions of packages.
-var packageVersion = regexp.MustCompile(`^[A-Za-z0-9.+~:_^-]*$`)
-
 // packageManager describes how to query, install and remove packages with one package manager, such as apt.
 type packageManager struct {
-	database string   // the program that knows the installed packages
-	query    []string // its arguments before the name
-	// version returns the version in a line of the database's answer. installed is false for a line about a removed
-	// package.
-	version func(name, line string) (version string, installed bool)
+	database  string   // the program that knows the installed packages
+	arguments []string // its arguments before the names
+	// parse returns the package of a line of the database's answer. Another line has no package.
+	parse func(line string) installedPackage
+	// missing comes before the name in a line about a package that is not installed; empty: no such lines.
+	missing string
 	// optionalEpoch says that a declared version may lack the epoch of the installed version.
 	optionalEpoch bool
 
 	// The programs that change packages, in order of preference: a machine uses the first that it has.
 	programs []packageProgram
+}
+
+// installedPackage is a package in the database's answer. A removed package that left its settings is not installed.
+type installedPackage struct {
+	name, arch, version string
+	installed           bool
 }
 
 // packageProgram is a program that installs and removes packages.
@@ -50,7 +50,7 @@ var packageManagers = []packageManager{aptManager, rpmManager, apkManager}
 // packagePresence is the policy method that requires a package to be installed, or not to be installed. It may
 // require a certain version.
 type packagePresence struct {
-	runner *run.Runner
+	run *directiveRun
 	*model.PackageMethod
 }
 
@@ -75,7 +75,7 @@ func findProgram(r *run.Runner, names ...string) (string, bool) {
 // manager returns the machine's package manager, such as apt.
 func (m *packagePresence) manager() (*packageManager, error) {
 	for i := range packageManagers {
-		if _, ok := findProgram(m.runner, packageManagers[i].database); ok {
+		if _, ok := findProgram(m.run.Runner, packageManagers[i].database); ok {
 			return &packageManagers[i], nil
 		}
 	}
@@ -91,18 +91,9 @@ func (m *packagePresence) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	code, output, err := runProgram(ctx, m.runner, slices.Concat([]string{manager.database}, manager.query, []string{m.Name})...)
+	versions, err := m.run.installedVersions(ctx, manager, m.Name)
 	if err != nil {
 		return "", err
-	}
-	if code > 1 {
-		return "", fmt.Errorf("%s: %s", manager.database, lastLine(output))
-	}
-	var versions []string // of each architecture, or of packages that are installed several times, such as kernels
-	for line := range strings.Lines(output) {
-		if version, installed := manager.version(m.Name, strings.TrimSpace(line)); installed && code == 0 {
-			versions = append(versions, version)
-		}
 	}
 	switch {
 	case m.State == "absent" && len(versions) > 0:
@@ -133,7 +124,7 @@ func (m *packagePresence) apply(ctx context.Context) error {
 	for i := range manager.programs {
 		names[i] = manager.programs[i].name
 	}
-	name, ok := findProgram(m.runner, names...)
+	name, ok := findProgram(m.run.Runner, names...)
 	if !ok {
 		return fmt.Errorf("the machine has %s to list packages, but not %s to install packages", manager.database, strings.Join(names, ", "))
 	}
@@ -145,7 +136,7 @@ func (m *packagePresence) apply(ctx context.Context) error {
 	case m.Version != "":
 		args, of = program.versioned, m.Name+program.separator+m.Version
 	}
-	code, output, err := runProgram(ctx, m.runner, slices.Concat([]string{name}, args, []string{of})...)
+	code, output, err := runProgram(ctx, m.run.Runner, slices.Concat([]string{name}, args, []string{of})...)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("%s: %s", name, lastLine(output))
 	}

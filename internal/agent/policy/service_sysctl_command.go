@@ -23,7 +23,7 @@ func runProgram(ctx context.Context, r *run.Runner, argv ...string) (code int, o
 // runCommand runs a command that a policy directive declares, and returns its exit code and output. The error
 // says why the command did not end normally.
 func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, output string, err error) {
-	c.AdHoc, c.MaxOutput = true, 16<<10
+	c.AdHoc, c.MaxOutput = true, cmp.Or(c.MaxOutput, 16<<10)
 	out := r.Run(ctx, c)
 	text := strings.TrimSpace(string(out.Output))
 	switch {
