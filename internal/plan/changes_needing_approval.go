@@ -36,7 +36,8 @@ func (p *Planner) reviewedUnits(t *translation, rows map[model.UnitID]*rolloutRo
 	look := func(*recomputation) {
 		reviewed := reviewedNodes(p.fleet)
 		for _, u := range t.units() {
-			if placed := p.fleet.units[u.ID]; placed != nil && reviewed.Intersects(placed.nodes.Bitmap) {
+			placed, was := p.fleet.units[u.ID], p.fleet.definitions[u.source.key]
+			if placed != nil && reviewed.Intersects(placed.nodes.Bitmap) || was != nil && p.fleet.namesReview(was.(*unit)) {
 				found[u.ID] = true
 			}
 		}
@@ -56,6 +57,19 @@ func (p *Planner) reviewedUnits(t *translation, rows map[model.UnitID]*rolloutRo
 	trial.compare(p.fleet.definitions)
 	p.tryEdits(trial.edits, look)
 	return found
+}
+
+// namesReview reports whether a policy of a directive names a group with review, or its listed nodes. So a node that was
+// deleted and joins again under its name gets the approved version.
+func (f *fleet) namesReview(u *unit) bool {
+	for _, g := range f.groups {
+		if g.def != nil && g.def.review && slices.ContainsFunc(u.policies, func(of policyTargets) bool {
+			return slices.Contains(of.groups, g.def.id) || slices.ContainsFunc(of.nodes, func(node route.Name) bool { return slices.Contains(g.def.targets.nodes, node) })
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // reviewedSteps returns the roll-out steps of a changed directive, with an approval if a node needs review. A

@@ -186,6 +186,39 @@ func TestReviewOfInterruptedChanges(t *testing.T) {
 	}
 }
 
+// TestDeletedNodeKeepsReview deletes a node of a group with review, changes its directive, and adds the node again. It expects the change to wait for an approval, and the approved version on the node.
+func TestDeletedNodeKeepsReview(t *testing.T) {
+	for name, targets := range map[string]*model.Targets{"group": {Groups: []string{"production"}}, "node": {Nodes: []string{"p1"}}} {
+		t.Run(name, func(t *testing.T) {
+			h := newTestPlanner(t)
+			h.node("p1", nil)
+			h.apply("Group", "default", "production", nil, &model.GroupSpec{Nodes: []string{"p1"}, Review: true})
+			h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+			h.apply("Directive", "default", "hello", nil, motdDirective("a"))
+			h.apply("Policy", "default", "production", nil, &model.PolicySpec{Directives: []string{"hello"}, Targets: targets})
+			h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "p1"}})
+			h.apply("Directive", "default", "hello", nil, motdDirective("b"))
+			h.node("p1", nil)
+			if got := h.directiveOn("p1", "hello").Parameters["text"]; got != "a" {
+				t.Errorf("the node has %q, want a", got)
+			}
+			rows, err := h.List(t.Context(), intent.ListQuery{Kind: intent.RolloutKind})
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("roll-outs %v, %v", rows, err)
+			}
+			r, _ := intent.DecodeRollout(rows[0])
+			if r.State != model.RolloutRequested {
+				t.Errorf("roll-out %+v", r)
+			}
+			r.Previous, r.Accepted, r.State = r.Accepted, r.Candidate, model.RolloutDone
+			h.write(rolloutWrite(t, rows[0].Key, r))
+			if got := h.directiveOn("p1", "hello").Parameters["text"]; got != "b" {
+				t.Errorf("the node has %q after the approval, want b", got)
+			}
+		})
+	}
+}
+
 // TestApprovalWarningsNameTheChange changes two techniques and a group in one preview, and expects each warning
 // at the right technique. It expects the warning of each waiting directive at the technique of the directive.
 func TestApprovalWarningsNameTheChange(t *testing.T) {
