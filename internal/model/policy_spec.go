@@ -62,8 +62,9 @@ type Method struct {
 	// The name of the component in reports, unique within the technique or block.
 	Component string `json:"component"`
 	// A condition; while it is false the component is not applicable. It reads the components before it, as in
-	// changed("NAME"), ok("NAME") and failed("NAME"), and facts, as in facts["os"] == "linux", with true, false, !, && and ||. The
-	// name of a block or loop stands for all its components: one of them changed, one failed, or none failed and one is ok.
+	// changed("NAME"), ok("NAME") and failed("NAME"), and facts, as in facts["os"] == "linux" and
+	// facts["distributionVersion"].startsWith("22."), with true, false, !, && and ||. The name of a block or loop stands for
+	// all its components: one of them changed, one failed, or none failed and one is ok.
 	When string `json:"when,omitempty"`
 	// The name of a list or map parameter: the component stands once for each element, as NAME[ELEMENT]. Its texts have {{ .item }},
 	// {{ .item.FIELD }} of a list of maps, and {{ .item.key }} and {{ .item.value }} of a map. In a loop in a loop {{ .item.outer }} is the

@@ -91,7 +91,7 @@ func isFailed(s Status) bool { return s == NonCompliant || s == Error || s == Co
 const maxConditionDepth = 100
 
 // ParseCondition compiles a condition, such as changed("NAME") && facts["NAME"] == "TEXT". The functions are changed,
-// ok and failed; facts are compared by == and !=; true and false are terms, too; terms are joined by !, &&, || and
+// ok and failed; facts are compared by ==, != and .startsWith("TEXT"); true and false are terms, too; terms are joined by !, &&, || and
 // parentheses.
 func ParseCondition(text string) (*Condition, error) {
 	p := conditionParser{rest: text, size: len(text)}
@@ -199,6 +199,11 @@ func (p *conditionParser) parseTerm() func(*Scope) bool {
 		p.expect("[")
 		name := p.quoted()
 		p.expect("]")
+		if p.accept(".startsWith(") {
+			beginning := p.quoted()
+			p.expect(")")
+			return func(s *Scope) bool { return strings.HasPrefix(s.Facts[name], beginning) }
+		}
 		equal := p.accept("==")
 		if !equal {
 			p.expect("!=")

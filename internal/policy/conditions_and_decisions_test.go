@@ -15,7 +15,7 @@ import (
 // results.
 func TestConditionsReadComponentsAndFacts(t *testing.T) {
 	scope := &Scope{
-		Facts:    map[string]string{"os": "linux"},
+		Facts:    map[string]string{"os": "linux", "distributionVersion": "22.04"},
 		Statuses: map[string]Status{"file": Repaired, "link": Success, "user": NonCompliant, "port": CouldNotCheck},
 	}
 	for text, want := range map[string]bool{
@@ -28,6 +28,9 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 		`facts["os"] == "linux" && facts["arch"] != "arm64"`: true,
 		`(changed("link") || changed("file")) && ok("link")`: true,
 		`changed("link") || changed("file") && ok("user")`:   false,
+		`facts["distributionVersion"].startsWith("22.")`:     true,
+		`!facts["distributionVersion"].startsWith("2.")`:     true,
+		`facts["none"].startsWith("22")`:                     false,
 		`false || !true`:                                     false,
 		`ok("link") && true`:                                 true,
 	} {
@@ -38,7 +41,7 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 			t.Errorf("%s = %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{``, `changed()`, `changed("a"`, `done("a")`, `ok("a") ok("b")`, `facts["a"]`, `facts[a] == "b"`, strings.Repeat("(", 1000), `ok('a')`, `falsely`} {
+	for _, text := range []string{``, `changed()`, `changed("a"`, `done("a")`, `ok("a") ok("b")`, `facts["a"]`, `facts["a"].startsWith`, `facts["a"].startsWith("b"`, `facts[a] == "b"`, strings.Repeat("(", 1000), `ok('a')`, `falsely`} {
 		if _, err := ParseCondition(text); err == nil {
 			t.Errorf("%q is no condition and was accepted", text)
 		}
@@ -47,7 +50,7 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 
 // FuzzCondition parses random conditions, and expects every valid condition to be evaluated without a panic.
 func FuzzCondition(f *testing.F) {
-	for _, text := range []string{`changed("a") && !ok("b") || (failed("c"))`, `facts["os"] != "linux"`, `ok("`, `((((`} {
+	for _, text := range []string{`changed("a") && !ok("b") || (failed("c"))`, `facts["os"] != "linux"`, `facts["os"].startsWith("l")`, `ok("`, `((((`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

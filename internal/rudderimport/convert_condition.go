@@ -17,11 +17,18 @@ var systems = map[string]string{
 	"almalinux": isDistribution("almalinux"), "rocky": isDistribution("rocky"), "suse": isDistribution("sles", "sled", "opensuse-leap", "opensuse-tumbleweed"),
 }
 
-// versions has, by distribution, the pattern of the versions in its classes that are a whole version of os-release. So
-// ubuntu_22_04 is one, and ubuntu_22 has no equivalent.
+// versions has, by distribution, the pattern of the versions in its classes that are a whole version of os-release, as
+// ubuntu_22_04 has one.
 var versions = map[string]*regexp.Regexp{
 	"debian": regexp.MustCompile(`^[0-9]+$`), "centos": regexp.MustCompile(`^[0-9]+$`), "fedora": regexp.MustCompile(`^[0-9]+$`), "ubuntu": regexp.MustCompile(`^[0-9]+_[0-9]+$`),
 }
+
+// majors has the distributions by the name in their classes of major versions, such as ubuntu_22. A class of CFEngine has
+// the name redhat for RHEL alone, if it has a version.
+var majors = map[string]string{"ubuntu": "ubuntu", "redhat": "rhel", "almalinux": "almalinux", "rocky": "rocky"}
+
+// isNumber matches a major version.
+var isNumber = regexp.MustCompile(`^[0-9]+$`)
 
 // isDistribution returns a CEL condition for nodes with one of several Linux distributions, named as in
 // os-release.
@@ -143,6 +150,9 @@ func (c *conditionConverter) term() string {
 	name, version, _ := strings.Cut(word, "_")
 	if pattern := versions[name]; pattern != nil && pattern.MatchString(version) {
 		return fmt.Sprintf(`(%s && facts["distributionVersion"] == %q)`, isDistribution(name), strings.ReplaceAll(version, "_", "."))
+	}
+	if distribution := majors[name]; distribution != "" && isNumber.MatchString(version) {
+		return fmt.Sprintf(`(%s && facts["distributionVersion"].startsWith(%q))`, isDistribution(distribution), version+".")
 	}
 	for _, before := range c.technique.before {
 		if ending, ok := strings.CutPrefix(word, before.prefix+"_"); ok && results[ending] != "" {
