@@ -132,7 +132,8 @@ func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	for i, d := range f.docs {
 		request.Resources[i] = d.body
 	}
-	return c.api.Resources.Apply(c.ctx, request)
+	applied, err := c.api.Resources.Apply(c.ctx, request)
+	return applied, locateRefusal(c, f.docs, err)
 }
 
 // applyCommand makes the command muster apply, which declares resources.

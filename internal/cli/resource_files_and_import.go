@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/promimport"
 	"github.com/muster-fleet/muster/internal/rudderimport"
 	"github.com/muster-fleet/muster/internal/sensuimport"
@@ -52,7 +53,7 @@ func (s *commandLine) readFiles(paths []string) ([]declaredResource, error) {
 	if flaws := append(r.flaws, r.findDuplicates()...); len(flaws) > 0 {
 		return nil, flaws.Err()
 	}
-	return r.docs, nil
+	return r.docs, r.compileDirectives().Err()
 }
 
 // readFilesWithResources reads files and folders like readFiles, and returns an error if no resource is found. Files
@@ -89,7 +90,7 @@ func (r *fileReader) findDuplicates() (flaws model.Flaws) {
 	places := map[string]*model.Flaw{}
 	for _, d := range r.docs {
 		declared := &d.located.Resource
-		ref := resourceRefText(declared.Kind, cmp.Or(declared.Metadata.Namespace, r.objectNamespace()), declared.Metadata.Name)
+		ref := declaredRef(r.commandLine, declared)
 		f := d.located.Locate(&model.Flaw{Field: "metadata.name"})
 		if first := places[ref]; first != nil {
 			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", first.File, first.Line)
@@ -99,6 +100,55 @@ func (r *fileReader) findDuplicates() (flaws model.Flaws) {
 		places[ref] = f
 	}
 	return flaws
+}
+
+// declaredRef returns the name of a declared resource in messages of the server, such as directive/sshd.
+func declaredRef(s *commandLine, r *model.Resource) string {
+	return resourceRefText(r.Kind, cmp.Or(r.Metadata.Namespace, s.objectNamespace()), r.Metadata.Name)
+}
+
+// compileDirectives returns an error for each directive whose values do not fit its technique. It leaves out directives
+// whose technique is not in the files.
+func (r *fileReader) compileDirectives() (flaws model.Flaws) {
+	techniques := map[string]*model.TechniqueSpec{}
+	for _, d := range r.docs {
+		if spec, ok := d.located.Spec.(*model.TechniqueSpec); ok {
+			techniques[declaredRef(r.commandLine, &d.located.Resource)] = spec
+		}
+	}
+	for _, d := range r.docs {
+		spec, ok := d.located.Spec.(*model.DirectiveSpec)
+		if !ok {
+			continue
+		}
+		namespace, name := model.SplitRef(cmp.Or(d.located.Metadata.Namespace, r.objectNamespace()), spec.Technique)
+		technique := techniques[resourceRefText("Technique", namespace, name)]
+		if technique == nil || len(flaws) >= model.MaxFlaws {
+			continue
+		}
+		if _, err := policy.Compile(technique, spec.Parameters); err != nil {
+			e := model.Errorf(model.Invalid, "%w", err)
+			errors.As(err, &e)
+			flaws = append(flaws, d.located.Locate(&model.Flaw{Field: e.Field, Text: e.Message, Hint: e.Hint}))
+		}
+	}
+	return flaws
+}
+
+// locateRefusal adds file, line and column to an error of the server about one of the resources. It returns another
+// error unchanged.
+func locateRefusal(c *commandCall, docs []declaredResource, err error) error {
+	var e *model.Error
+	if !errors.As(err, &e) || e.Resource == "" {
+		return err
+	}
+	for _, d := range docs {
+		if declaredRef(c.commandLine, &d.located.Resource) == e.Resource {
+			at := d.located.Locate(&model.Flaw{Field: e.Field})
+			return &model.Error{Class: e.Class, Message: (&model.Flaw{File: at.File, Line: at.Line, Column: at.Column, Text: e.Message}).Error(), Hint: e.Hint}
+		}
+	}
+	return err
 }
 
 // readPath reads a file, a folder or standard input. Its error ends the reading; flaws of a file do not.

@@ -166,7 +166,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 		}
 		if namespace == nil {
 			return nil, model.Errorf(model.Invalid, "%s: namespace %q does not exist", key, key.Namespace).
-				WithHint("apply a Namespace of that name first, or in the same file")
+				WithHint("apply a Namespace of that name first, or in the same file").At(key.String(), "metadata.namespace")
 		}
 		if most := p.repo.namespaces.limitsByName(key.Namespace).Labels; key.Kind == "Node" && most > 0 && len(r.Metadata.Labels) > most {
 			return nil, model.Errorf(model.Limited, "%s has %d labels, namespace %s allows %d", key, len(r.Metadata.Labels), key.Namespace, most)
@@ -187,7 +187,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 		case ref.Required:
 			k, _ := p.repo.opts.Kinds.Lookup(ref.Kind)
 			return nil, model.Errorf(model.Invalid, "%s: %s: %s %q does not exist%s", key, ref.Field, strings.ToLower(k.Name), ref.Text, p.suggestName(ctx, to)).
-				WithHint("apply a %s of that name in the same file, or remove the reference. List them: muster get %s -n %s", k.Name, k.Plural, to.Namespace)
+				WithHint("apply a %s of that name in the same file, or remove the reference. List them: muster get %s -n %s", k.Name, k.Plural, to.Namespace).At(key.String(), ref.Field)
 		default:
 			warnings = append(warnings, fmt.Sprintf("%s %q does not exist (yet)%s", strings.ToLower(ref.Kind), ref.Text, p.suggestName(ctx, to)))
 		}

@@ -74,6 +74,8 @@ type Error struct {
 	Message string
 	Hint    string
 	Cause   error
+	// Resource is the declared resource that is wrong, such as directive/sshd. Field is its wrong field, if known.
+	Resource, Field string
 }
 
 // Error returns the message of the error.
@@ -97,6 +99,12 @@ func Errorf(class Class, format string, args ...any) *Error {
 // WithHint sets the hint and returns the error.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// At sets the resource and field that are wrong, and returns the error.
+func (e *Error) At(resource, field string) *Error {
+	e.Resource, e.Field = resource, field
 	return e
 }
 

@@ -37,9 +37,9 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	mode := spec.Mode
 	switch reported := len(compiled.Components) > 0 && compiled.Components[0].Method == "rudder"; {
 	case reported && spec.Rudder == "":
-		return nil, model.Errorf(model.Invalid, "technique %s is for agents of Rudder, but the directive is not", at).WithHint("write rudder: ID, the id of the directive in Rudder")
+		return nil, model.Errorf(model.Invalid, "technique %s is for agents of Rudder, but the directive is not", at).WithHint("write rudder: ID, the id of the directive in Rudder").At("", "spec.technique")
 	case spec.Rudder != "" && !reported:
-		return nil, model.Errorf(model.Invalid, "technique %s is for agents of Muster, but the directive is for agents of Rudder", at).WithHint("leave rudder out, or import the technique: muster import rudder --bridge FILE")
+		return nil, model.Errorf(model.Invalid, "technique %s is for agents of Muster, but the directive is for agents of Rudder", at).WithHint("leave rudder out, or import the technique: muster import rudder --bridge FILE").At("", "spec.rudder")
 	case reported:
 		mode = model.ModeAudit // here: Muster changes nothing
 	}
@@ -101,7 +101,7 @@ func (u *unit) addSecrets(c *unitCompiler, definition *model.DirectiveDefinition
 		}
 		secret, ok := c.secret(ns, secrets[parameter], parameter)
 		if !ok {
-			return model.Errorf(model.Invalid, "parameter %s: there is no Secret %s", parameter, secret.Name).WithHint("declare it: muster explain secret")
+			return model.Errorf(model.Invalid, "parameter %s: there is no Secret %s", parameter, secret.Name).WithHint("declare it: muster explain secret").At("", "spec.parameters."+parameter)
 		}
 		definition.Secrets = append(definition.Secrets, secret)
 		u.needs["Secret"] = append(u.needs["Secret"], secret.Name)

@@ -171,6 +171,7 @@ func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, polici
 	u, err := c.units[d.key.Kind](in, d)
 	if known := (*model.Error)(nil); errors.As(err, &known) { // a change of one resource may break another one
 		named := *known
+		named.Resource = d.key.String()
 		named.Message = fmt.Sprintf("%s %s: %s", strings.ToLower(d.key.Kind), strings.TrimPrefix(d.name().String(), model.DefaultNamespaceName+"/"), known.Message)
 		return nil, &named
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -35,7 +36,7 @@ const (
 
 // Compile compiles a technique with a directive's values to components (checked parts) and blocks. A component
 // with a loop stands once for each element of its list or map. An error names the parameter or component that
-// is wrong.
+// is wrong, and the field of the directive.
 func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterValue) (*Compiled, error) {
 	bound, err := bindParameters(technique.Parameters, values)
 	if err != nil {
@@ -57,8 +58,19 @@ func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterVa
 			(*texts)[p.Name] = string(bound[p.Name].Text)
 		}
 	}
-	err = c.addMethods(technique.Methods, scope{})
-	return &c.Compiled, err
+	if err := c.addMethods(technique.Methods, scope{}); err != nil {
+		return &c.Compiled, errorInField(err, "spec.parameters")
+	}
+	return &c.Compiled, nil
+}
+
+// errorInField returns the error with the field of the directive that is wrong.
+func errorInField(err error, field string) error {
+	e := model.Errorf(model.Invalid, "%w", err)
+	if known := (*model.Error)(nil); errors.As(err, &known) {
+		e.Hint = known.Hint
+	}
+	return e.At("", field)
 }
 
 // compiler collects the components (checked parts) of a technique during the technique's compilation.
@@ -294,13 +306,14 @@ func bindParameters(parameters []model.Parameter, values map[string]model.Parame
 		p := &parameters[i]
 		value, ok := values[p.Name]
 		if !ok && p.Default == nil {
-			return nil, model.Errorf(model.Invalid, "parameter %s has no value", p.Name).WithHint("write parameters: {%s: VALUE}: the technique has no default for it", p.Name)
+			return nil, model.Errorf(model.Invalid, "parameter %s has no value", p.Name).
+				WithHint("write parameters: {%s: VALUE}: the technique has no default for it", p.Name).At("", "spec.parameters")
 		}
 		if !ok {
 			value = *p.Default
 		}
 		if err := CheckParameter(p, value); err != nil {
-			return nil, err
+			return nil, errorInField(err, "spec.parameters."+p.Name)
 		}
 		bound[p.Name] = value
 	}
@@ -310,7 +323,7 @@ func bindParameters(parameters []model.Parameter, values map[string]model.Parame
 			for i := range parameters {
 				names[i] = parameters[i].Name
 			}
-			return nil, model.Errorf(model.Invalid, "the technique has no parameter %q", name).WithHint("its parameters: %s", strings.Join(names, ", "))
+			return nil, model.Errorf(model.Invalid, "the technique has no parameter %q", name).WithHint("its parameters: %s", strings.Join(names, ", ")).At("", "spec.parameters."+name)
 		}
 	}
 	return bound, nil

@@ -90,7 +90,9 @@ func (r *Routes) CallerError(operation string, err error) error {
 	}
 	var known *model.Error
 	if errors.As(err, &known) && known.Class != model.Internal {
-		return NewErrorAnswer(known.Class, known.Message, known.Hint)
+		answer := NewErrorAnswer(known.Class, known.Message, known.Hint)
+		answer.Resource, answer.Field = known.Resource, known.Field
+		return answer
 	}
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -284,6 +284,9 @@ type Error struct {
 	Detail string       `json:"detail,omitempty" doc:"Failed operation, its object and the reason."`
 	Hint   string       `json:"hint,omitempty" doc:"Command to type or change to make."`
 	Errors []FieldError `json:"errors,omitempty"`
+	// Of an apply or a preview of one.
+	Resource string `json:"resource,omitempty" doc:"Declared resource that is wrong, such as directive/sshd."`
+	Field    string `json:"field,omitempty" doc:"Its wrong field, if known."`
 }
 
 // FieldError is the error in one field of a request.
@@ -308,5 +311,5 @@ func (e *Error) AsModel() *model.Error {
 	for _, f := range e.Errors {
 		text += "\n  " + f.Location + ": " + f.Message
 	}
-	return &model.Error{Class: class, Message: text, Hint: e.Hint}
+	return &model.Error{Class: class, Message: text, Hint: e.Hint, Resource: e.Resource, Field: e.Field}
 }
