@@ -51,6 +51,8 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	s.AwaitOutput("get compliance", "db1", "motd", "audit", "33.33 %", "non-compliant (2 of 3)")
 	s.AwaitOutput("describe compliance db1/motd", `content  non-compliant: `+file+`: line 1 is "welcome", not "no unauthorised use: here"`, "mode  non-compliant: "+file+" has mode 0600, not 0644", "after a repair  not applicable")
 	s.AwaitOutput("get problems", "db1", "motd:compliance")
+	s.AwaitOutput("get problems db1/motd", "motd:compliance")
+	s.AwaitOutput("get history db1/motd", "motd:compliance", "the first result")
 	if data, err := os.ReadFile(file); err != nil || string(data) != "welcome\n" {
 		t.Fatalf("the audit changed the file: %q, %v", data, err)
 	}

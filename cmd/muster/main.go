@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	_ "time/tzdata" // cron in any zone, also where the machine has no zone files
 
@@ -36,6 +37,9 @@ func newAgentCommand() cli.ExtraCommand {
 			Example:            "  muster agent join mj1.… --service\n  muster agent\n  muster agent --probe disk warn=20%",
 			DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
+				if slices.Equal(args, []string{"--help"}) || slices.Equal(args, []string{"-h"}) {
+					return cmd.Help() // wrapped at the width of the terminal
+				}
 				env := agentcmd.Env{Program: "muster agent", Getenv: os.Getenv, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
 				if code := agentcmd.Main(cmd.Context(), args, env); code != 0 {
 					os.Exit(code)

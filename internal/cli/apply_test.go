@@ -96,6 +96,46 @@ func TestLintListsFlawsAsJSON(t *testing.T) {
 	}
 }
 
+// TestErrorsOfDirectivesHaveTheirLine expects file, line and column in errors about the values of a directive. Its technique
+// is in the same files, or on the server. Other refusals of the server about a resource have them, too.
+func TestErrorsOfDirectivesHaveTheirLine(t *testing.T) {
+	_, x := openLoggedInTerminal(t)
+	const technique = "kind: Technique\nmetadata: {name: web}\nspec:\n  parameters: [{name: port, type: integer}]\n  methods: [{component: a, filePresent: {path: \"/{{ .params.port }}\"}}]\n"
+	directive := func(values string) string {
+		return "kind: Directive\nmetadata: {name: web}\nspec:\n  technique: web\n" + values
+	}
+	x.writeFile("web.yaml", technique+"---\n"+directive(""))
+	for _, verb := range []string{"lint", "plan -f", "apply -f"} {
+		x.expectOutput("", verb+" DIR/web.yaml", model.Invalid.Exit(), "DIR/web.yaml:9:1: spec.parameters: parameter port has no value; write parameters: {port: VALUE}")
+	}
+	x.expectOutput(technique, "apply -f -", 0)
+	x.writeFile("web.yaml", "---\n"+directive("  parameters:\n    port: x\n"))
+	x.expectOutput("", "lint DIR/web.yaml", 0)
+	x.expectOutput("", "plan -f DIR/web.yaml", model.Invalid.Exit(), "DIR/web.yaml:7:5: directive web: parameter port: \"x\" is not a whole number")
+	x.writeFile("web.yaml", "---\n"+directive("  parameters: {port: 1}\n  rudder: id\n"))
+	x.expectOutput("", "apply -f DIR/web.yaml", model.Invalid.Exit(), "DIR/web.yaml:7:3: directive web: technique default/web is for agents of Muster", "leave rudder out")
+	x.writeFile("web.yaml", "kind: Directive\nmetadata: {name: web}\nspec:\n  technique: none\n")
+	x.expectOutput("", "apply -f DIR/web.yaml", model.Invalid.Exit(), "DIR/web.yaml:4:3: directive/web: spec.technique: technique \"none\" does not exist")
+}
+
+// TestSilenceOfDirective silences a directive by two names, and expects the state of the silence. A name that is neither a
+// check nor a directive is an error.
+func TestSilenceOfDirective(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	rig.DeclareNodes("default", nil, "web01")
+	x.expectOutput("kind: Technique\nmetadata: {name: web}\nspec: {methods: [{component: a, filePresent: {path: /a}}]}\n---\nkind: Directive\nmetadata: {name: motd}\nspec: {technique: web}\n", "apply -f -", 0)
+	for _, name := range []string{"motd", "motd:compliance"} {
+		x.expectOutput("", "silence web01/"+name+" --for 1h -m why --name s", 0, "silences motd:compliance on 1 node")
+		x.expectOutput("", "describe silence s", 0, "state          active; ends in 1h", "covers         motd:compliance on web01")
+		x.expectOutput("", "silence end s", 0)
+	}
+	x.expectOutput("", "silence --check motd --from 2036-01-01T00:00:00Z --for 1h -m why --name later", 0)
+	x.expectOutput("", "describe silence later", 0, "state          pending; begins in ")
+	x.expectOutput("", "silence web01/mot --for 1h -m why", model.NotFound.Exit(), "check/mot does not exist")
+	x.expectOutput("", "silence web01/motd:other --for 1h -m why", model.NotFound.Exit(), "template/motd does not exist")
+	x.expectOutput("", "get queues --limit 1", 0, "more: --limit 0 shows all")
+}
+
 // TestArgumentsAcceptKindSlashName expects commands to accept KIND/NAME like KIND NAME, and a file without -f.
 func TestArgumentsAcceptKindSlashName(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)

@@ -60,7 +60,9 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}
 	slices.SortStableFunc(items, func(a, b v1.Compliance) int { return cmp.Compare(percentOf(a.Percent), percentOf(b.Percent)) })
 	empty := "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"
-	if !filter.At.IsZero() {
+	if filter.DirectiveLabels != "" {
+		empty = "no directive with these labels matches. List their labels: muster get directives -o wide"
+	} else if !filter.At.IsZero() {
 		empty = "history has no directive runs of these nodes at this time"
 	} else if g.hasFilter() || filter.Node+filter.Directive+filter.DirectiveLabels+filter.Policy+filter.Status != "" {
 		empty = "no directives match"
@@ -206,11 +208,8 @@ func (q complianceSums) print(c *commandCall) error {
 		notes = append(notes, "all: "+percentText(t.Percent)+" of "+model.CountNoun(t.Components, "component")+" on "+model.CountNoun(t.Nodes, "node")+
 			", "+percentText(t.NodePercent)+" with equal weight of nodes")
 	}
-	items := report.Items
-	if !c.Format.IsForPrograms() && q.limit > 0 && len(items) > q.limit {
-		notes = append(notes, cutRowsText(len(items)-q.limit))
-		items = items[:q.limit]
-	}
+	items, more := cutRows(q.limit, report.Items)
+	notes = append(notes, cutRowsText(more))
 	if report.More > 0 {
 		notes = append(notes, model.CountNoun(report.More, "more component")+" with higher compliance: --directive NAME shows only those of a Directive")
 	}

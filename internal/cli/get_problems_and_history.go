@@ -121,8 +121,9 @@ func getQueues(c *commandCall, names []string, g *getFlags) error {
 			return err
 		}
 	}
+	rows, more := cutRows(g.limit, l.Items)
 	return listOutput[v1.Queue]{
-		value: l, items: l.Items, columns: screen.SplitColumns("QUEUE|DEPTH|CAPACITY|UNIT|WHEN FULL|PASSED|OVERFLOWED"),
+		value: l, items: rows, notes: []string{cutRowsText(more)}, columns: screen.SplitColumns("QUEUE|DEPTH|CAPACITY|UNIT|WHEN FULL|PASSED|OVERFLOWED"),
 		row: func(q v1.Queue) []any {
 			depth := screen.Cell{Text: fmt.Sprint(q.Depth)}
 			if q.Capacity > 0 && q.Depth*10 >= q.Capacity*8 {

@@ -40,12 +40,12 @@ func (f *reportFlags) buildQuery(c *commandCall) v1.ReportQuery {
 	return v1.ReportQuery{Namespace: c.listNamespace(), Where: f.Where, Since: f.since, Until: f.until}
 }
 
-// cutRows returns the rows up to the limit, and the number of rows that the limit cut off.
-func cutRows[T any](f *reportFlags, rows []T) ([]T, int) {
-	if f.limit <= 0 || len(rows) <= f.limit {
+// cutRows returns the rows up to the limit, and the number of rows behind the limit. Zero is no limit.
+func cutRows[T any](limit int, rows []T) ([]T, int) {
+	if limit <= 0 || len(rows) <= limit {
 		return rows, 0
 	}
-	return rows[:f.limit], len(rows) - f.limit
+	return rows[:limit], len(rows) - limit
 }
 
 // cutRowsText returns the line with the number of rows that --limit cut off, below a table
@@ -183,7 +183,7 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	duration := func(seconds float64) any {
 		return screen.ValueIf(seconds != 0, exactDurationText(seconds))
 	}
-	rows, more := cutRows(&f.reportFlags, l.Items)
+	rows, more := cutRows(f.limit, l.Items)
 	var notes []string
 	if len(rows) > 0 {
 		notes = []string{cutRowsText(more), availabilityTotalText(c, total, l)}
@@ -230,7 +230,7 @@ func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.Availabi
 	if err != nil {
 		return err
 	}
-	rows, more := cutRows(&f.reportFlags, l.Items)
+	rows, more := cutRows(f.limit, l.Items)
 	var notes []string
 	if len(rows) > 0 {
 		condition := "all its events are"
@@ -312,7 +312,7 @@ func printReportSection[T any](c *commandCall, f *reportFlags, title string, row
 		return nil
 	}
 	c.Printf("\n%s\n", title)
-	shown, more := cutRows(f, rows)
+	shown, more := cutRows(f.limit, rows)
 	return listOutput[T]{items: shown, columns: columns.HideUnless(c.allNamespaces, "NAMESPACE"), row: row, notes: []string{cutRowsText(more)}}.print(c)
 }
 

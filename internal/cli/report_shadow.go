@@ -193,7 +193,7 @@ func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, r
 	if l.Since.In(c.Zone).Year() != l.Until.In(c.Zone).Year() || c.Format == screen.Wide {
 		format = minuteFormat
 	}
-	shown, more := cutRows(&f.reportFlags, rows)
+	shown, more := cutRows(f.limit, rows)
 	columns := screen.SplitColumns("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(c.allNamespaces, "NAMESPACE")
 	for _, key := range shadowKeys {
 		columns.HideUnless(slices.Contains(f.by, key), strings.ToUpper(key))
@@ -209,7 +209,7 @@ func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, r
 
 // printShadowMessages prints each notification that a shadow namespace did not send.
 func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) error {
-	shown, more := cutRows(&f.reportFlags, items)
+	shown, more := cutRows(f.limit, items)
 	return listOutput[v1.ShadowMessage]{
 		items: shown, notes: []string{cutRowsText(more)},
 		columns: screen.SplitColumns("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(c.allNamespaces, "NAMESPACE"),

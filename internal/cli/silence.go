@@ -151,7 +151,9 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.allEvents { // -l ","
 			return nil, model.Errorf(model.Invalid, "-l is empty").WithHint("all nodes of namespace %s: --all", c.objectNamespace())
 		}
-		return []*silence{{request, *base}}, f.requireChecks(c, request.Namespace, base.Checks)
+		var err error
+		base.Checks, err = f.requireChecks(c, request.Namespace, base.Checks)
+		return []*silence{{request, *base}}, err
 	}
 	if base.Targets != nil {
 		return nil, model.Errorf(model.Invalid, "node names cannot be combined with --group or --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
@@ -172,7 +174,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 			}
 			checks = []string{n.check}
 		}
-		if err := f.requireChecks(c, n.namespace, checks); err != nil {
+		if checks, err = f.requireChecks(c, n.namespace, checks); err != nil {
 			return nil, err
 		}
 		at := slices.IndexFunc(list, func(s *silence) bool {
@@ -222,9 +224,10 @@ func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 
 // requireChecks returns an error if a check named in a new silence exists in no namespace. The check, or the
 // Template or RuleGroup of a trigger or alert, must be in the namespace or in namespace shared. A silence of
-// namespace shared may name checks of all namespaces.
-func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
-	for _, name := range names {
+// namespace shared may name checks of all namespaces. The name of a Directive becomes that of its problems.
+func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) ([]string, error) {
+	names = slices.Clone(names)
+	for i, name := range names {
 		k := kind.Check().KindInfo
 		template, trigger, isTrigger := strings.Cut(name, ":")
 		if isTrigger {
@@ -238,7 +241,7 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 		}
 		if isTrigger && !strings.ContainsAny(trigger, "*?[") && !f.future {
 			if err := requireTrigger(c, namespace, template, trigger); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if _, _, err := c.api.Resources.Get(c.ctx, k, model.SharedNamespaceName, name); err == nil {
@@ -250,10 +253,21 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 			}
 		}
 		if err := f.requireObject(c, k, namespace, name); err != nil {
-			return err
+			if isTrigger && trigger != model.ComplianceInstance || !c.hasDirective(namespace, name) {
+				return nil, err
+			}
+			names[i] = name + ":" + model.ComplianceInstance
 		}
 	}
-	return nil
+	return names, nil
+}
+
+// hasDirective reports whether a Directive exists in a namespace or in the namespace shared.
+func (c *commandCall) hasDirective(namespace, name string) bool {
+	return slices.ContainsFunc([]string{namespace, model.SharedNamespaceName}, func(in string) bool {
+		_, _, err := c.api.Resources.Get(c.ctx, kind.Directive().KindInfo, in, name)
+		return err == nil
+	})
 }
 
 // requireAll returns one error that lists every missing part of a silence, such as reason or end. The parts are

@@ -128,6 +128,18 @@ spec:
 			{"HOLDS", 0, func(v ResourceView, _ *model.SilenceSpec) string { return fmt.Sprint(v.State.Holds) }},
 			{"REASON", 50, func(_ ResourceView, s *model.SilenceSpec) string { return s.Reason }},
 		},
+		Details: func(v ResourceView, s *model.SilenceSpec) []Detail {
+			state := "active; ends "
+			switch {
+			case !s.Until.IsZero() && !s.Until.After(v.Now):
+				state = "expired; "
+			case s.Begin.After(v.Now):
+				state = "pending; "
+			case s.Until.IsZero():
+				state = "active; ends when "
+			}
+			return []Detail{{"state", state + silenceEndText(v, s)}, {"covers", selectorText(&s.Selector)}}
+		},
 	})
 }
 

@@ -63,7 +63,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 		}
 		export.IgnoreFields("version", "date", "groups", "host_groups", "template_groups", "images")
 		for _, name := range export.UnreadFields() {
-			im.noteLoss(export, name, "%s has no equivalent in Muster", name)
+			im.noteLoss(export, name, "no equivalent in Muster")
 		}
 	}
 	for _, t := range im.templates {

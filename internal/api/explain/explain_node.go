@@ -117,9 +117,18 @@ const lastHeardText = "; last heartbeat"
 func (s *explainRequest) agentStep(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.LastHeartbeat)}
+	_, runsRudder := s.Directory.Node(node).Facts.Get(model.RudderInventoryFact)
 	switch {
 	case s.Directory.Node(node).Proxy:
 		link.Holds, link.Text = true, "proxy node: it has no agent, other nodes run its checks"
+	case runsRudder:
+		link.Holds, link.Text = s.Connected(node), "Rudder's agent sends its runs in time; last run"
+		switch {
+		case link.At.IsZero():
+			link.Text = "Rudder's agent has sent an inventory, but no run since: on the machine, type: rudder agent run"
+		case !link.Holds:
+			link.Text = "no run of Rudder's agent came in time: on the machine, type: rudder agent run; last run"
+		}
 	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
 		link.Steps = s.sessionSteps(node)

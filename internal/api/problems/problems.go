@@ -33,7 +33,11 @@ func (s *problemRequest) listProblems(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open}
+	check, err := s.EventName(ctx, in.Namespace, in.Check)
+	if err != nil {
+		return nil, err
+	}
+	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: check, Open: in.Open}
 	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // the id also finds problems that opened under older names of the node
 		q.Namespace, q.Node, q.NodeID = "", "", id
 	}
@@ -126,7 +130,11 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until}
+	check, err := s.EventName(ctx, in.Namespace, in.Check)
+	if err != nil {
+		return nil, err
+	}
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: check, Since: in.Since, Before: in.Until}
 	exists := s.queryByNodeID(&q) || in.Node == ""
 	items, next, found, err := s.listEntries(ctx, q, list.PagedRows[history.Entry]{Limit: in.Limit, After: in.After, Filter: filter})
 	if err != nil {

@@ -73,6 +73,25 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 	return list
 }
 
+// EventName returns the name under which history has the events of a check. A directive may be named without its instance. An
+// empty namespace means all.
+func (v *View) EventName(ctx context.Context, namespace, name string) (string, error) {
+	if name == "" || strings.Contains(name, ":") {
+		return name, nil
+	}
+	namespaces := []string{namespace}
+	if namespace == "" {
+		var err error
+		if namespaces, err = v.Namespaces(ctx); err != nil {
+			return "", err
+		}
+	}
+	if list := v.FindSourcesByName(namespaces, name); len(list) > 0 && list[0].Kind == model.SourceDirective {
+		name += ":" + model.ComplianceInstance
+	}
+	return name, nil
+}
+
 // kindOfInstance returns the resource kind, such as Template, that declares an event's instance (the name after
 // the colon). The instance is the part of the name after the colon.
 func kindOfInstance(instance string) string {

@@ -27,9 +27,6 @@ import (
 // keyFact is the fact that holds the node's public key, in base64.
 const keyFact = "rudderKey"
 
-// madeFact is the fact with the time of the node's last inventory (RFC 3339). It survives a restart.
-const madeFact = "rudderInventory"
-
 // stream is the stream of the numbers that the server gives to signals of agents of Rudder.
 const stream wire.StreamID = 0x7275646465720001
 
@@ -76,7 +73,7 @@ func (s *Server) lockNode(info *intent.NodeInfo) *node {
 	n := s.nodes.get(info)
 	n.mu.Lock()
 	if n.lastMade.IsZero() {
-		text, _ := s.cfg.Nodes.Node(info.ID).Facts.Get(madeFact)
+		text, _ := s.cfg.Nodes.Node(info.ID).Facts.Get(model.RudderInventoryFact)
 		n.lastMade, _ = time.Parse(time.RFC3339, text) // no time: no inventory came
 	}
 	timeout := info.Timeout

@@ -252,7 +252,7 @@ func (s *Server) handleInventory(ctx context.Context, namespaces []string, data,
 	if err := signed.verify(m.key, data); err != nil {
 		return "", model.Errorf(model.Forbidden, "the inventory of %s is not signed by the key in it: %w", m, err)
 	}
-	m.facts[madeFact] = m.logged.UTC().Format(time.RFC3339)
+	m.facts[model.RudderInventoryFact] = m.logged.UTC().Format(time.RFC3339)
 	info, err := s.register(ctx, namespaces, m, from)
 	if err != nil {
 		return "", err
