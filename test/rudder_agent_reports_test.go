@@ -154,14 +154,14 @@ func TestRudderAgentReports(t *testing.T) {
 	s.AwaitOutput("get inventory web1.example.com packages", "htop", "1.0-1", "bash")
 	s.AwaitOutput("get nodes", "web1.example.com", "debian 12 amd64")
 	s.AwaitOutput("get compliance", "web1.example.com", "ntp", "pending")
-	s.AwaitOutput("why web1.example.com", "Rudder's agent has sent an inventory, but no run since")
+	s.AwaitOutput("why web1.example.com", "no run of Rudder's agent came in time: on the machine, type: rudder agent run")
 
 	a.uploadRunLog(start, http.StatusCreated, "", runStart, "result_success|d1|m1|Package|htop|is present", "result_error|d1|m2|Service|ntp|could not be started", runEnd)
 	s.AwaitOutput("get compliance", "enforce", "50.00 %", "error (1 of 2)")
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "could not be started")
 	s.AwaitOutput("get problems", "OPEN", "web1.example.com", "ntp:compliance")
 	s.AwaitOutput("get nodes", "web1.example.com", "yes")
-	if text := s.CLI("why", "web1.example.com/ntp"); !strings.Contains(text, "policy base is assigned to this node") || !strings.Contains(text, "CRITICAL") || !strings.Contains(text, "Rudder's agent sends its runs in time; last run") {
+	if text := s.CLI("why", "web1.example.com/ntp"); !strings.Contains(text, "policy base is assigned to this node") || !strings.Contains(text, "CRITICAL") || !strings.Contains(text, "Rudder's agent sends its runs in time; last file") {
 		t.Errorf("why:\n%s", text)
 	}
 

@@ -60,7 +60,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}
 	slices.SortStableFunc(items, func(a, b v1.Compliance) int { return cmp.Compare(percentOf(a.Percent), percentOf(b.Percent)) })
 	empty := "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"
-	if filter.DirectiveLabels != "" {
+	if !filter.At.IsZero() && filter.DirectiveLabels != "" {
 		empty = "no directive with these labels matches. List their labels: muster get directives -o wide"
 	} else if !filter.At.IsZero() {
 		empty = "history has no directive runs of these nodes at this time"

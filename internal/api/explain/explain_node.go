@@ -122,12 +122,9 @@ func (s *explainRequest) agentStep(node model.NodeID) v1.Link {
 	case s.Directory.Node(node).Proxy:
 		link.Holds, link.Text = true, "proxy node: it has no agent, other nodes run its checks"
 	case runsRudder:
-		link.Holds, link.Text = s.Connected(node), "Rudder's agent sends its runs in time; last run"
-		switch {
-		case link.At.IsZero():
-			link.Text = "Rudder's agent has sent an inventory, but no run since: on the machine, type: rudder agent run"
-		case !link.Holds:
-			link.Text = "no run of Rudder's agent came in time: on the machine, type: rudder agent run; last run"
+		link.Holds, link.Text = s.Connected(node), "Rudder's agent sends its runs in time; last file"
+		if !link.Holds {
+			link.Text = "no run of Rudder's agent came in time: on the machine, type: rudder agent run; last file"
 		}
 	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
