@@ -69,7 +69,8 @@ func (s *Server) openAPI(context.Context) error {
 		Stores: stores,
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, StepDebt: s.stepTurns.Excess, OldestDeferred: s.metrics.OldestDeferred, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
-			Stream: streamProgress(s.streams), Judgement: s.directory.CheckDefinition, Assigned: func(node model.NodeID, unit model.UnitID) *model.Definition {
+			ProblemLabels: s.metrics.ProblemLabels,
+			Stream:        streamProgress(s.streams), Judgement: s.directory.CheckDefinition, Assigned: func(node model.NodeID, unit model.UnitID) *model.Definition {
 				return directory.AssignedDefinition(s.directory, node, unit)
 			},
 		},

@@ -282,6 +282,9 @@ func (s *Server) openEventState(ctx context.Context) (err error) {
 	s.registerTask(back, "snapshots", s.runSnapshots)
 	s.registerTask(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
 		return s.metrics.Run(ctx, func(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
+			for i := range list {
+				setHostMacros(s.directory, &list[i])
+			}
 			if err := s.recorder.RecordVerdicts(ctx, list, partitions); err != nil {
 				return err
 			}

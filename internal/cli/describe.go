@@ -237,6 +237,7 @@ func describeEvent(c *commandCall, name string) error {
 	if e.Problem != nil {
 		c.Printf("\n")
 		c.printField("problem", "%s, opened %s", e.Problem.ID, c.TimeAndAge(e.Problem.Opened))
+		printProblemTexts(c, &e.Problem.Problem)
 		printHolds(c, e.Problem.Ack, e.Problem.Holds)
 		if err := printDeliveries(c, e.Problem.ID); err != nil {
 			return err
@@ -341,6 +342,12 @@ func printDefinition(c *commandCall, d *v1.Definition) {
 	}
 }
 
+// printProblemTexts prints the labels of a problem and the description that its trigger gave it.
+func printProblemTexts(c *commandCall, p *model.Problem) {
+	c.printNonEmptyField("labels", labelText(p.Labels))
+	c.printNonEmptyField("description", p.Description)
+}
+
 // definitionTexts returns the display name, runbook and other texts of a check or trigger, with their field
 // names. The display name and the runbook are such texts.
 func definitionTexts(d *v1.Definition) [][2]string {
@@ -416,6 +423,7 @@ func describeProblem(c *commandCall, name string) error {
 	c.printField("namespace", "%s", p.Namespace)
 	c.printField("worst", "%s, severity %s", p.Status, p.Severity)
 	printDefinition(c, l.Definition)
+	printProblemTexts(c, &p.Problem)
 	c.printField("opened", "%s", c.TimeAndAge(p.Opened))
 	printHolds(c, p.Ack, p.Holds)
 	if !p.Closed.IsZero() {

@@ -52,7 +52,6 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 	for i := range r.DefinitionRule.Items {
 		prototype := &r.DefinitionRule.Items[i]
 		of := *prototype
-		of.Tags = maps.Clone(of.Tags)
 		for k := range c.items {
 			o := &c.items[k]
 			if len(o.Keys) > 0 && !slices.Contains(o.Keys, prototype.Key) {
@@ -64,16 +63,12 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 			if o.Interval > 0 && of.Interval > 0 {
 				of.Interval = o.Interval
 			}
-			for name, text := range o.Tags {
-				if of.Tags == nil {
-					of.Tags = map[string]string{}
-				}
-				of.Tags[name] = text
-			}
+			of.Tags = model.MergeTags(of.Tags, o.Tags)
 		}
 		if of.Disabled {
 			continue
 		}
+		of.Tags = maps.Clone(of.Tags)
 		of.Key, of.From = ReplaceInKey(of.Key, value), ReplaceInKey(of.From, value)
 		of.Unit = model.ReplaceEntityMacros(of.Unit, value)
 		for name := range of.Tags {
@@ -136,12 +131,14 @@ func TriggersOf(r *Rule, s *State, e *Entity, replace Replacer) (list []model.De
 			if severity, ok := model.ParseSeverity(o.Severity); ok {
 				of.Severity = severity
 			}
+			of.Tags = model.MergeTags(of.Tags, o.Tags)
 		}
 		if of.Disabled {
 			continue
 		}
 		of.Name = model.Truncate(model.ReplaceEntityMacros(of.Name, value), model.MaxName)
 		of.Runbook = model.ReplaceEntityMacros(of.Runbook, value)
+		of.MapTexts(func(text string) string { return model.ReplaceEntityMacros(text, value) })
 		for _, text := range []*string{&of.Expression, &of.Recovery} {
 			if out, err := replace(*text, value, key); err == nil {
 				*text = out
@@ -263,10 +260,16 @@ func (r *Rule) expandedBytes(s *State, e *Entity) (n int) {
 				add(text)
 			}
 		}
+		for k := range r.Overrides[i].Triggers {
+			for _, text := range r.Overrides[i].Triggers[k].Tags {
+				add(text)
+			}
+		}
 	}
 	for i := range r.DefinitionRule.Triggers {
 		of := &r.DefinitionRule.Triggers[i]
 		add(of.Name, of.Expression, of.Recovery, of.Runbook)
+		add(of.ShownTexts()...)
 	}
 	return n
 }

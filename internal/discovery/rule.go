@@ -80,6 +80,7 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 	}
 	for i := range d.Triggers {
 		add(d.Triggers[i].Name, d.Triggers[i].Expression, d.Triggers[i].Recovery, d.Triggers[i].Runbook)
+		add(d.Triggers[i].ShownTexts()...)
 	}
 	for i := range d.Overrides {
 		if f := d.Overrides[i].Filter; f != nil {
@@ -89,6 +90,11 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 		}
 		for k := range d.Overrides[i].Items {
 			for _, value := range d.Overrides[i].Items[k].Tags {
+				add(value)
+			}
+		}
+		for k := range d.Overrides[i].Triggers {
+			for _, value := range d.Overrides[i].Triggers[k].Tags {
 				add(value)
 			}
 		}

@@ -131,9 +131,10 @@ func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 // newNotification returns a notification about a problem, with the status and output after an event change.
 func newNotification(names Names, kind string, t *event.Transition, p *history.Problem) *handler.Notification {
 	n := &handler.Notification{
-		Kind: kind, Problem: p.ID, Node: p.Node, Labels: names.NodeLabels(t.Node), Space: p.Namespace,
+		Kind: kind, Problem: p.ID, Node: p.Node, Labels: model.MergeTags(names.NodeLabels(t.Node), p.Labels), Space: p.Namespace,
 		Status: t.Status.String(), Worst: p.Status.String(), Severity: p.Severity.String(), Output: t.Output,
 		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired, Hooks: t.Hooks,
+		Description: p.Description,
 	}
 	n.SetSource(p.Source, p.SourceName)
 	addCheckTexts(n, names, p.Source)

@@ -118,7 +118,7 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 // holdsOf returns all reasons, such as silences, why messages about a problem on a route must wait now.
 // Silences, mutes, an acknowledgement and a rate limit are such reasons.
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
-	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
+	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p), to, now)
 	if ack := p.Ack; ack.Active(now) {
 		list = append(list, route.Hold{Kind: route.Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}

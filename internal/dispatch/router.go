@@ -325,13 +325,13 @@ func (r *router) routeOf(e *escalation) *route.Route {
 }
 
 // describeProblem returns a problem with the node's labels, facts and groups, as input for routing conditions
-func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
-	return route.NewProblem(r.names, node, source, status, severity)
+func (r *router) describeProblem(node model.NodeID, source model.Source, p *model.Problem) *route.Problem {
+	return route.NewProblem(r.names, node, source, p.Status, p.Severity, p.Labels)
 }
 
 // chooseRoutes returns the routes whose conditions match a problem, and the problem data for the conditions.
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
-	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
+	m := r.describeProblem(t.Node, t.Source, &p.Problem)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
 	routes, _ := route.Choose(r.Table, r.names, m, presentDefinition(r.names, t), namespace)
 	return m, routes

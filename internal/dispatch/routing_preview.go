@@ -59,7 +59,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedPr
 			continue
 		}
 		p := t.Problem
-		m := o.describeProblem(t.Node, t.Source, p.Status, p.Severity)
+		m := o.describeProblem(t.Node, t.Source, p)
 		before := presentDefinition(o.names, t)
 		after := c.edits.definitionAfterChange(m, t, before)
 		routes, _ := route.Choose(table, previewNamespaces{o.names, c.edits.Namespaces}, m, after, namespace)

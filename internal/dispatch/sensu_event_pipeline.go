@@ -374,7 +374,7 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 // silenced returns the names of the silences and maintenance windows that suppress messages about the event
 // now. A silence with untilResolved does not hold the resolution, which ends the silence, as in Sensu.
 func (s *eventPipeline) silenced(t *event.Transition, resolution bool, now time.Time) (names []string) {
-	m := route.NewProblem(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
+	m := route.NewProblem(s.opts.Names, t.Node, t.Source, t.Status, t.Severity, nil)
 	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
 		if !resolution || !h.UntilResolved {
 			names = append(names, h.By.Name)

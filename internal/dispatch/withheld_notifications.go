@@ -30,7 +30,7 @@ func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 			continue
 		}
 		at := time.Unix(0, t.Received)
-		for _, h := range r.Table.Holds(r.describeProblem(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
+		for _, h := range r.Table.Holds(r.describeProblem(t.Node, t.Source, &t.problem.Problem), nil, at) {
 			if h.UntilResolved {
 				ends = addSilenceEnd(ends, SilenceEnd{h.By, at})
 			}

@@ -344,7 +344,7 @@ func (w *nameCache) selectsResult(r *streamedResult) bool {
 		return r.node.selected
 	}
 	if r.node.problem == nil {
-		r.node.problem = route.NewProblem(w.directory, r.nodeID, model.CheckSource(r.check.id), r.status, 0)
+		r.node.problem = route.NewProblem(w.directory, r.nodeID, model.CheckSource(r.check.id), r.status, 0, nil)
 	}
 	p := r.node.problem
 	p.Source.Name, p.Status, p.Severity = r.check.name, r.status, r.check.severities[r.status&3]

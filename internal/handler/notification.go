@@ -38,7 +38,7 @@ type Notification struct {
 	Kind    string            `json:"kind"`    // opened | closed | …
 	Problem string            `json:"problem"` // id: the deduplication key
 	Node    string            `json:"node"`
-	Labels  map[string]string `json:"labels,omitempty"` // labels of the node
+	Labels  map[string]string `json:"labels,omitempty"` // labels of the node, and of the problem, which win
 	Check   string            `json:"check,omitempty"`  // name of the source, where it is a check
 	Source  Source            `json:"source"`
 	// Of the check now: its name for people, and the link to the page with the steps to take.
@@ -51,6 +51,7 @@ type Notification struct {
 	PreviousSeverity string `json:"previousSeverity,omitempty"` // last notified severity, in a reminder of a higher one
 	SeverityRaised   bool   `json:"severityRaised,omitempty"`   // the severity exceeds all notified under this incident
 	Output           string `json:"output"`                     // present output
+	Description      string `json:"description,omitempty"`      // description of the trigger that has the problem
 	AckExpired       bool   `json:"ackExpired,omitempty"`       // an acknowledgement that the handler knows of has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Replaces is the incident before.
@@ -213,6 +214,8 @@ func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 	}
 	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // output has a line for each problem
 		w.output = body.Cut(body.Clean(n.Output), 4*maxOutput)
+	} else if n.Description != "" && n.Kind != Closed {
+		w.output += "\n\n" + body.Cut(strings.TrimSpace(body.Clean(n.Description)), maxOutput)
 	}
 	if n.Kind != Test && n.Kind != Summary && n.Kind != Deregistered {
 		w.commands = n.commands()

@@ -91,6 +91,9 @@ func detailsOfTemplate(_ ResourceView, s *model.TemplateSpec) []Detail {
 	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
 		list = append(list, Detail{"macro", name + "  " + s.Macros[name]})
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tags)) {
+		list = append(list, Detail{"tag", name + "=" + s.Tags[name]})
+	}
 	for i := range s.Secrets {
 		list = append(list, Detail{"macro", s.Secrets[i].Macro + "  Secret " + s.Secrets[i].Secret})
 	}
@@ -118,6 +121,9 @@ func detailsOfTemplate(_ ResourceView, s *model.TemplateSpec) []Detail {
 // triggerText formats a trigger as one line of text.
 func triggerText(t *model.Trigger) string {
 	text := fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())
+	for _, name := range slices.Sorted(maps.Keys(t.Tags)) {
+		text += fmt.Sprintf(", %s=%s", name, t.Tags[name])
+	}
 	if len(t.DependsOn) > 0 {
 		text += ", depends on " + strings.Join(t.DependsOn, ", ")
 	}
@@ -182,6 +188,7 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 		v.validateMacro("spec.macros."+name, name, s.Macros[name])
 	}
 	v.validateMacroSecrets(s)
+	v.validateProblemTags("spec.tags", s.Tags)
 	macros := model.NewTemplateMacros(s)
 	own := slices.Clone(s.Items) // with the items of rules
 	keys := map[string]bool{}
@@ -415,4 +422,14 @@ func validateTrigger(v *Validator, at string, t *model.Trigger, names map[string
 		v.excludeRoute(at+".alert.handlers", a.Route, a.Handlers)
 	}
 	validateRunbook(v, at+".runbook", t.Runbook)
+	v.FlawIf(strings.Contains(t.Name, "{HOST"), at+".name", "leave the macro out: an event names its node, web01/linux:load is high", "a name has no macro of the host")
+	v.validateProblemTags(at+".tags", t.Tags)
+	v.FlawIf(len(t.Description) > model.MaxProblemDescription, at+".description", "", "longer than %d bytes", model.MaxProblemDescription)
+	v.RequireLine(at+".operationalData", t.OperationalData, model.MaxText)
+}
+
+// validateProblemTags validates the tags of triggers, which become labels of their problems.
+func (v *Validator) validateProblemTags(at string, tags map[string]string) {
+	v.FlawIf(len(tags) > model.MaxValueTags, at, "", "%d, at most %d", len(tags), model.MaxValueTags)
+	v.validateLabels(at, tags)
 }

@@ -98,6 +98,7 @@ func (t *templateValidation) validateOverrides(at string, r *model.DiscoveryRule
 		for k := range o.Triggers {
 			change := &o.Triggers[k]
 			t.v.validateSeverity(fmt.Sprintf("%s.triggers[%d].severity", in, k), cmp.Or(change.Severity, model.Average.String()))
+			t.v.validateProblemTags(fmt.Sprintf("%s.triggers[%d].tags", in, k), change.Tags)
 			for _, name := range change.Names {
 				t.v.FlawIf(!slices.Contains(triggers, name), fmt.Sprintf("%s.triggers[%d].names", in, k), "name a trigger of this rule, as it stands there", "the rule has no trigger %q", name)
 			}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,6 +36,38 @@ type DefinitionTrigger struct {
 	Runbook    string
 	Disabled   bool     // of a prototype: made only where an override says so
 	DependsOn  []string // names of triggers of the Template; of a prototype, with macros of the entity
+
+	Tags            map[string]string // with those of the Template
+	Description     string
+	OperationalData string
+}
+
+// MergeTags returns the union of two sets of tags, in which more wins. It changes neither.
+func MergeTags(tags, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return tags
+	}
+	out := maps.Clone(more)
+	for name, value := range tags {
+		if _, found := more[name]; !found {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// ShownTexts returns the texts of the trigger that people and routes read. They may have macros.
+func (t *DefinitionTrigger) ShownTexts() []string {
+	return append(slices.Collect(maps.Values(t.Tags)), t.Description, t.OperationalData)
+}
+
+// MapTexts replaces each of these texts of the trigger by the result of a function. It changes no shared map.
+func (t *DefinitionTrigger) MapTexts(f func(string) string) {
+	t.Tags = maps.Clone(t.Tags) // of nil: nil
+	for name := range t.Tags {
+		t.Tags[name] = f(t.Tags[name])
+	}
+	t.Description, t.OperationalData = f(t.Description), f(t.OperationalData)
 }
 
 // ToDefinition wraps the compiled Template as a Definition, the common form of all compiled resources. The

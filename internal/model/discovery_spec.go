@@ -125,6 +125,8 @@ type TriggerOverride struct {
 	Discover *bool `json:"discover,omitempty"`
 	// Severity of their problems.
 	Severity string `json:"severity,omitempty"`
+	// Tags to add.
+	Tags map[string]string `json:"tags,omitempty"`
 }
 
 // Defaults of a discovery rule.
@@ -190,7 +192,8 @@ func (i Item) WithInterval() Item {
 // Definition converts the trigger to the form that a compiled Template contains.
 func (t *Trigger) Definition() DefinitionTrigger {
 	severity, _ := ParseSeverity(t.SeverityName())
-	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled, DependsOn: t.DependsOn}
+	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled, DependsOn: t.DependsOn,
+		Tags: t.Tags, Description: t.Description, OperationalData: t.OperationalData}
 	if t.Alert != nil {
 		out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
 	}

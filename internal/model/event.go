@@ -76,17 +76,28 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 // Problem is a failure, from the first failing event (opening) to the recovery (closing). Its id is the
 // deduplication key everywhere.
 type Problem struct {
-	ID          string       `json:"id"` // derived from journal position, node and source: the same after any replay
-	NodeID      NodeID       `json:"nodeId"`
-	Source      Source       `json:"-"`                    // the API shows the source with its name
-	Definition  DefinitionID `json:"definition,omitempty"` // definition of the check by which its results were judged; empty for other sources
-	Status      Status       `json:"status"`               // worst status so far
-	Severity    Severity     `json:"severity"`
-	Opened      time.Time    `json:"opened"`
-	Closed      time.Time    `json:"closed,omitzero"`
-	Output      string       `json:"output"` // output of the result that opened the problem
-	Ack         *Ack         `json:"acknowledged,omitempty"`
-	KeptOutputs int          `json:"-"` // number of changed outputs that history kept of the open problem
+	ID         string       `json:"id"` // derived from journal position, node and source: the same after any replay
+	NodeID     NodeID       `json:"nodeId"`
+	Source     Source       `json:"-"`                    // the API shows the source with its name
+	Definition DefinitionID `json:"definition,omitempty"` // definition of the check by which its results were judged; empty for other sources
+	Status     Status       `json:"status"`               // worst status so far
+	Severity   Severity     `json:"severity"`
+	Opened     time.Time    `json:"opened"`
+	Closed     time.Time    `json:"closed,omitzero"`
+	Output     string       `json:"output"` // output of the result that opened the problem
+	Ack        *Ack         `json:"acknowledged,omitempty"`
+	// Labels and Description are of its trigger, as they were at the last change of the trigger.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Description string            `json:"description,omitempty"`
+	KeptOutputs int               `json:"-"` // number of changed outputs that history kept of the open problem
+}
+
+// OwnLabels returns the labels of the problem itself, without those of its node. A nil problem has none.
+func (p *Problem) OwnLabels() map[string]string {
+	if p == nil {
+		return nil
+	}
+	return p.Labels
 }
 
 // Ack says which person takes care of a problem, since when and until when. It is the acknowledgement of the problem.

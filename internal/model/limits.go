@@ -56,4 +56,7 @@ const (
 const (
 	MaxName = 253 // of a resource's name
 	MaxText = 255 // of a label, and of one line for people
+
+	MaxProblemLabels      = 64   // labels of one problem
+	MaxProblemDescription = 4096 // bytes of its description
 )

@@ -79,6 +79,12 @@ func isLetterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
+// LabelValue returns a text as a value of a label, in one line of at most MaxText bytes.
+func LabelValue(text string) string {
+	line := strings.FieldsFunc(text, func(c rune) bool { return c <= ' ' || c == 0x7f })
+	return Truncate(strings.Join(line, " "), MaxText)
+}
+
 // HasControl reports whether a text contains a control character, such as a line break.
 func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })

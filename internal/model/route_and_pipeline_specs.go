@@ -16,12 +16,12 @@ type Selector struct {
 	Checks []string `json:"checks,omitempty"`
 	// Statuses: warning, critical, unknown; default all.
 	Statuses []string `json:"statuses,omitempty"`
-	// Labels of the node, all of which it must have.
+	// Labels, all of which the problem must have: those of its node, and the tags of its trigger, which win.
 	Labels map[string]string `json:"labels,omitempty"`
 	// The lowest severity.
 	Severity string `json:"severity,omitempty"`
 	// A condition over the problem (CEL): source.kind, source.name, source.namespace, source.instance,
-	// source.groups (the groups that the check targets), check, and the node's variables.
+	// source.groups (the groups that the check targets), check, labels (of the problem), and the node's variables.
 	Where string `json:"where,omitempty"`
 }
 
@@ -31,8 +31,8 @@ type RouteSpec struct {
 	// Problems to take from checks without a route. Every matching route takes them; the route called default
 	// takes the rest.
 	Match *Selector `json:"match,omitempty"`
-	// The common part of the problems of one message: node, check, namespace, severity, or label:NAME of the
-	// node. Default [check]; [node, check] sends one message per problem.
+	// The common part of the problems of one message: node, check, namespace, severity, or label:NAME.
+	// Default [check]; [node, check] sends one message per problem.
 	GroupBy []string `json:"groupBy,omitempty"`
 	// How long the first message of a group waits for more problems; default 10s, 0s sends at once.
 	GroupWait *Duration `json:"groupWait,omitempty"`

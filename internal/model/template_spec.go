@@ -19,6 +19,8 @@ type TemplateSpec struct {
 	Items []Item `json:"items,omitempty" ref:"-"`
 	// Conditions over the values of its items. A condition that holds opens a problem of the node.
 	Triggers []Trigger `json:"triggers,omitempty"`
+	// Tags of all its triggers. A trigger's own tag of the same name wins.
+	Tags map[string]string `json:"tags,omitempty"`
 	// Rules that find entities of a node, such as its file systems, and make items and triggers of each.
 	Discovery []DiscoveryRule `json:"discovery,omitempty"`
 	// Default values of its macros: {"{$LOAD.MAX}": "4"}. A Property with the name of a macro overrides it on its nodes.
@@ -164,6 +166,13 @@ type Trigger struct {
 	Alert *Alert `json:"alert,omitempty"`
 	// The link to the page with the steps to take. It stands in every message.
 	Runbook string `json:"runbook,omitempty"`
+	// Labels of its problem beside the node's, for routes, silences and -l: {scope: capacity}. The tags of its items are labels,
+	// too. Values may have macros: {$NAME}, {ITEM.VALUE}, {HOST.NAME}.
+	Tags map[string]string `json:"tags,omitempty"`
+	// A text about the problem for people, with the same macros. It stands in every message.
+	Description string `json:"description,omitempty"`
+	// The first line of the output when it changes, with the same macros: "used: {ITEM.LASTVALUE1}".
+	OperationalData string `json:"operationalData,omitempty"`
 	// Names of triggers of this template: while one of them has a problem, nobody is notified of this one's.
 	DependsOn []string `json:"dependsOn,omitempty"`
 	// The trigger is not evaluated while this is true.

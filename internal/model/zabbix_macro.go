@@ -309,6 +309,80 @@ func (m *MacroValues) ExpandPublic(text string) (string, error) {
 	})
 }
 
+// ExpandShown returns a text for people with values in place of its Zabbix macros. A macro without a public value stays,
+// and so does a text with a function that fails.
+func (m *MacroValues) ExpandShown(text string) string {
+	if !strings.Contains(text, "{$") {
+		return text
+	}
+	out, err := replaceMacros(text, func(of Macro) (string, error) {
+		if v, err := m.value(of); err == nil {
+			return v, nil
+		}
+		return of.String(), nil
+	})
+	if err != nil {
+		return text
+	}
+	return out
+}
+
+// BuiltinMacro is a macro of Zabbix itself in a text, such as {HOST.NAME} or {{ITEM.VALUE2}.regsub("a", "b")}.
+type BuiltinMacro struct {
+	Name  string // HOST.NAME; without its digit
+	Index int    // 2 in {ITEM.VALUE2}; 1 without a digit
+	Raw   bool   // it has a function, which reads the value without unit
+}
+
+// ReplaceBuiltinMacros returns a text with values in place of Zabbix's own macros. A macro without a value stays.
+func ReplaceBuiltinMacros(text string, value func(m BuiltinMacro) (string, bool)) string {
+	var out strings.Builder
+	for {
+		before, _, found := strings.Cut(text, "{")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		text = text[len(before):]
+		v, length := builtinMacroAt(text, value)
+		if length == 0 {
+			v, length = "{", 1
+		}
+		out.WriteString(v)
+		text = text[length:]
+	}
+}
+
+// builtinMacroAt returns the value and the length of the macro at the start of a text. The length is zero if the text
+// begins with no macro that has a value.
+func builtinMacroAt(text string, value func(m BuiltinMacro) (string, bool)) (v string, length int) {
+	inner, called := strings.CutPrefix(text, "{{")
+	if !called {
+		inner = text[1:]
+	}
+	name, rest, closed := strings.Cut(inner, "}")
+	m := BuiltinMacro{Name: name, Index: 1, Raw: called}
+	if last := len(name) - 1; last > 0 && name[last] >= '1' && name[last] <= '9' {
+		m.Name, m.Index = name[:last], int(name[last]-'0')
+	}
+	if !closed || m.Name == "" || strings.Trim(m.Name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.") != "" {
+		return "", 0
+	}
+	v, ok := value(m)
+	if !ok {
+		return "", 0
+	}
+	length = len(text) - len(rest)
+	if called {
+		f, more := parseMacroFunction(rest)
+		if v, ok = f.apply(v); more == 0 || !ok {
+			return "", 0
+		}
+		length += more
+	}
+	return v, length
+}
+
 // ValueOrSample returns the value of a macro, or the sample value 1 for a macro without a value. Only a node sets such
 // a macro; with the 1, expressions can be validated.
 func (m *MacroValues) ValueOrSample(macro string) (string, error) {
@@ -399,13 +473,45 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 	}
 }
 
+// eachShownText calls a function for each text of the Template that people and routes read. There a macro without a value
+// stays.
+func (c *TemplateDefinition) eachShownText(do func(text string)) {
+	ofParts := func(items []Item, triggers []DefinitionTrigger) {
+		for i := range items {
+			for _, text := range items[i].Tags {
+				do(text)
+			}
+		}
+		for i := range triggers {
+			for _, text := range triggers[i].ShownTexts() {
+				do(text)
+			}
+		}
+	}
+	ofParts(c.Items, c.Triggers)
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		ofParts(r.Items, r.Triggers)
+		for k := range r.Overrides {
+			for _, change := range r.Overrides[k].Items {
+				ofParts([]Item{{Tags: change.Tags}}, nil)
+			}
+			for _, change := range r.Overrides[k].Triggers {
+				ofParts(nil, []DefinitionTrigger{{Tags: change.Tags}})
+			}
+		}
+	}
+}
+
 // MacroNames returns the sorted names of the Properties that may set the Template's macros. Macros in its keys, steps
 // and expressions count, too. No Property sets a secret macro.
 func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)
 	}
-	c.eachMacroText(func(text string) { names = append(names, MacroNames(text)...) })
+	add := func(text string) { names = append(names, MacroNames(text)...) }
+	c.eachMacroText(add)
+	c.eachShownText(add)
 	names = slices.DeleteFunc(names, func(name string) bool { return c.secretOf(name) != nil })
 	slices.Sort(names)
 	return slices.Compact(names)

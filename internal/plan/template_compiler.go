@@ -20,12 +20,12 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 			definition.Items = append(definition.Items, item.WithInterval())
 		}
 	}
-	definition.Triggers = compileTriggers(spec.Triggers, named)
+	definition.Triggers = compileTriggers(spec.Triggers, spec.Tags, named)
 	definition.Triggers = slices.DeleteFunc(definition.Triggers, func(t model.DefinitionTrigger) bool { return t.Disabled })
 	for i := range spec.Discovery {
 		if rule := &spec.Discovery[i]; !rule.Disabled {
 			definition.Items = append(definition.Items, rule.Item())
-			definition.Rules = append(definition.Rules, compileDiscoveryRule(rule, named))
+			definition.Rules = append(definition.Rules, compileDiscoveryRule(rule, spec.Tags, named))
 		}
 	}
 	for _, s := range spec.Secrets {
@@ -58,10 +58,11 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 }
 
 // compileTriggers compiles the triggers of a Template, or the prototypes of a discovery rule. It collects the handlers
-// and routes of the triggers in `named`.
-func compileTriggers(triggers []model.Trigger, named references) (list []model.DefinitionTrigger) {
+// and routes of the triggers in `named`. tags has the tags of the Template.
+func compileTriggers(triggers []model.Trigger, tags map[string]string, named references) (list []model.DefinitionTrigger) {
 	for i := range triggers {
 		out := triggers[i].Definition()
+		out.Tags = model.MergeTags(tags, out.Tags)
 		named.addReceivers(&out)
 		list = append(list, out)
 	}
@@ -79,9 +80,10 @@ func (named references) addReceivers(t *model.DefinitionTrigger) {
 
 // compileDiscoveryRule compiles a low-level discovery rule of a Template. By such a rule agents find things such as disks.
 // Disabled prototypes stay: an override may ask for them.
-func compileDiscoveryRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
+func compileDiscoveryRule(rule *model.DiscoveryRule, tags map[string]string, named references) model.DefinitionRule {
 	out := rule.Definition()
 	for i := range out.Triggers {
+		out.Triggers[i].Tags = model.MergeTags(tags, out.Triggers[i].Tags)
 		named.addReceivers(&out.Triggers[i])
 	}
 	return out

@@ -35,8 +35,9 @@ type Source struct {
 // status and severity. Only one goroutine may use it, because conditions cache their results in it.
 type Problem struct {
 	Node     Name
-	Groups   []Name // groups of the node
-	Labels   map[string]string
+	Groups   []Name            // groups of the node
+	Labels   map[string]string // of the node
+	Tags     map[string]string // labels of the problem itself, from its trigger
 	Facts    map[string]string
 	Source   Source
 	Status   model.Status
@@ -46,6 +47,14 @@ type Problem struct {
 
 	node  *where.Node // the node as conditions see it; made at first use
 	holds map[*where.Condition]bool
+}
+
+// label returns the value of a label of the problem, or else of its node. A missing label is empty.
+func (p *Problem) label(name string) string {
+	if value, ok := p.Tags[name]; ok {
+		return value
+	}
+	return p.Labels[name]
 }
 
 // satisfiesCondition evaluates a condition on the problem and caches the result, because many selectors share
@@ -120,6 +129,8 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 		return types.DefaultTypeAdapter.NativeToValue(groups), true
 	case "check":
 		return types.String(p.Check().Name), true
+	case "labels":
+		return where.TextMap(model.MergeTags(p.Labels, p.Tags)), true
 	}
 	return p.conditionNode().ResolveName(name)
 }
@@ -141,9 +152,9 @@ type Directory interface {
 }
 
 // NewProblem returns a Problem about a check or other source on a node, for matching with selectors. It has the
-// node's present labels, facts and groups.
-func NewProblem(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
-	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node), sourceGroups: func() []string { return d.SourceGroups(source) }}
+// node's present labels, facts and groups. tags are the labels of the problem itself.
+func NewProblem(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity, tags map[string]string) *Problem {
+	p := &Problem{Status: status, Tags: tags, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node), sourceGroups: func() []string { return d.SourceGroups(source) }}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
 	p.Source = Source{Kind: source.Kind, Instance: source.Instance}
 	p.Source.Name.Namespace, p.Source.Name.Name, _ = d.SourceName(source)
@@ -158,7 +169,7 @@ func NewProblem(d Directory, node model.NodeID, source model.Source, status mode
 // problem.
 var problemConditions = where.Language{
 	Of: "problem", MaxCost: 100_000,
-	Reads:   "source.kind, .name, .namespace, .instance, .groups; check; node.name, .namespace, .labels, .facts, .groups",
+	Reads:   "source.kind, .name, .namespace, .instance, .groups; check; labels; node.name, .namespace, .labels, .facts, .groups",
 	Example: `source.kind == "check" && source.name.startsWith("disk")`,
 	Options: func() []cel.EnvOption {
 		return []cel.EnvOption{
@@ -168,6 +179,7 @@ var problemConditions = where.Language{
 			cel.Variable("source.instance", cel.StringType),
 			cel.Variable("source.groups", cel.ListType(cel.StringType)),
 			cel.Variable("check", cel.StringType),
+			cel.Variable("labels", cel.MapType(cel.StringType, cel.StringType)),
 		}
 	},
 }

@@ -96,7 +96,7 @@ func (r *Route) Group(m *Problem) string {
 		case "severity":
 			parts[i] = m.Severity.String()
 		default:
-			parts[i] = by + "=" + m.Labels[strings.TrimPrefix(by, "label:")]
+			parts[i] = by + "=" + m.label(strings.TrimPrefix(by, "label:"))
 		}
 	}
 	return strings.Join(parts, "\x00")

@@ -289,7 +289,7 @@ func NodeFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) 
 		return nil, err
 	}
 	c.checks, c.statuses, c.severity = nil, [4]bool{}, 0
-	if c.where != nil && (c.where.Reads("source.") || c.where.Reads("check")) {
+	if c.where != nil && (c.where.Reads("source.") || c.where.Reads("check") || c.where.Reads("labels")) {
 		c.where = nil
 	}
 	return c.matches, nil

@@ -67,6 +67,27 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
+// TestTagsAreLabels selects and groups a problem by its tags, which hide labels of the node. Conditions read both.
+func TestTagsAreLabels(t *testing.T) {
+	p := diskProblem()
+	p.Tags = map[string]string{"scope": "capacity", "rack": "9"}
+	for selector, want := range map[*model.Selector]bool{
+		{Labels: map[string]string{"scope": "capacity", "env": "staging"}}:              true,
+		{Labels: map[string]string{"rack": "7"}}:                                        false,
+		{Labels: map[string]string{"rack": "9"}}:                                        true,
+		{Where: `labels.scope == "capacity" && labels.rack == "9"`}:                     true,
+		{Where: `node.labels.rack == "7" && !has(node.labels.scope) && labels.x == ""`}: true,
+	} {
+		if table := newTestTable(t, map[string]model.Spec{"one": &model.RouteSpec{Match: selector, Steps: oneStep("mail")}}); (len(table.Matching(p)) == 1) != want {
+			t.Errorf("%+v: matches %v, want %v", selector, !want, want)
+		}
+	}
+	r, err := newRoute(Name{"default", "one"}, "UTC", &model.RouteSpec{GroupBy: []string{"label:rack", "label:env"}, Steps: oneStep("mail")})
+	if group := r.Group(p); err != nil || group != "label:rack=9\x00label:env=staging" {
+		t.Errorf("group %q, %v", group, err)
+	}
+}
+
 // TestHoldsOfAProblem expects the table to return every silence, maintenance window and mute that delays
 // messages about a problem.
 func TestHoldsOfAProblem(t *testing.T) {

@@ -100,7 +100,7 @@ func (s *selector) matches(m *Problem) bool {
 		return false
 	}
 	for key, value := range s.labels {
-		if m.Labels[key] != value {
+		if m.label(key) != value {
 			return false
 		}
 	}
@@ -220,8 +220,10 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	for _, g := range m.Groups {
 		addMatches(indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
 	}
-	for key, value := range m.Labels {
-		addMatches(indexKey{by: byLabel, name: key, value: value})
+	for _, labels := range [...]map[string]string{m.Labels, m.Tags} { // conditions read those of the node, which a tag hides from selectors
+		for key, value := range labels {
+			addMatches(indexKey{by: byLabel, name: key, value: value})
+		}
 	}
 	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
 		addMatches(indexKey{by: byCheck, namespace: ns, name: m.title()})

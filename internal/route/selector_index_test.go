@@ -26,6 +26,9 @@ func randomProblem(t *rapid.T) *Problem {
 		Labels: map[string]string{"env": randomElement(t, "env", "prod", "test")},
 		Status: randomElement(t, "status", model.Warning, model.Critical, model.Unknown), Severity: randomElement(t, "severity", model.Severity(2), model.Severity(4)),
 	}
+	if rapid.Bool().Draw(t, "tags") {
+		m.Tags = map[string]string{"env": randomElement(t, "tag", "prod", "test"), "site": randomElement(t, "site", "", "b")}
+	}
 	for _, g := range []Name{{ns, "web"}, {ns, "db"}, {"shared", "all"}} {
 		if rapid.Bool().Draw(t, "in group") {
 			m.Groups = append(m.Groups, g)

@@ -3,7 +3,6 @@ package trigger
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -41,18 +40,17 @@ func ReplaceHosts(expression string, replace func(host string) (string, error)) 
 	return out.String() + expression[at:], nil
 }
 
-// Keys returns the keys of the items that an expression reads, without repetitions.
-func Keys(expression string) (keys []string, err error) {
+// Keys returns the key of the item of each function in an expression, in the order of the expression. An expression that does
+// not parse has none.
+func Keys(expression string) (keys []string) {
 	e, err := Parse(expression)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	for _, n := range e.root.appendItems(nil) {
-		if !slices.Contains(keys, n.name) {
-			keys = append(keys, n.name)
-		}
+		keys = append(keys, n.name)
 	}
-	return keys, nil
+	return keys
 }
 
 // appendItems appends the items (/host/key) in a part of an expression to a list. It keeps the order of the expression.

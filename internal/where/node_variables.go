@@ -123,6 +123,9 @@ func (n *Node) Parent() interpreter.Activation { return nil }
 // implement traits.Mapper: CEL would then call Find, for which a missing key is an error.
 type pairMap struct{ pairs Pairs }
 
+// TextMap returns labels as the value of a CEL variable, in which a missing key has the value "".
+func TextMap(labels map[string]string) celref.Val { return &pairMap{MakePairs(labels)} }
+
 var (
 	_ traits.Indexer     = (*pairMap)(nil)
 	_ traits.FieldTester = (*pairMap)(nil)

@@ -230,6 +230,7 @@ func codeTriggerOverride(c *coder, x *model.TriggerOverride) {
 	c.textList(1, "names", &x.Names, 10000, 255)
 	c.optionalFlag(2, "discover", &x.Discover)
 	c.text(3, "severity", &x.Severity, 255)
+	c.texts(4, "tags", &x.Tags, 32)
 }
 
 // codeDirectiveDefinition encodes or decodes the fields of the message DirectiveDefinition.
@@ -385,6 +386,9 @@ func codeDefinitionTrigger(c *coder, x *model.DefinitionTrigger) {
 	c.text(7, "runbook", &x.Runbook, 1024)
 	c.flag(8, "disabled", &x.Disabled)
 	c.textList(9, "depends_on", &x.DependsOn, 32, 255)
+	c.texts(10, "tags", &x.Tags, 64)
+	c.text(11, "description", &x.Description, 4096)
+	c.text(12, "operational_data", &x.OperationalData, 1024)
 }
 
 // codeDefinitionSecret encodes or decodes the fields of the message DefinitionSecret.
@@ -878,6 +882,8 @@ func codeVerdictRecord(c *coder, x *Record) {
 	c.bytes(8, "output", &x.Verdict.Output, 4096)
 	c.flag(9, "removed", &x.Verdict.Removed)
 	number(c, 10, "severity", &x.Verdict.Severity, 5)
+	c.texts(11, "labels", &x.Verdict.Labels, 64)
+	c.text(12, "description", &x.Verdict.Description, 4096)
 }
 
 // codeSamplesRecord encodes or decodes the fields of the message SamplesRecord.

@@ -88,6 +88,9 @@ type Verdict struct {
 	Executed   int64              // time of the value, Unix ns
 	Output     []byte
 	Severity   model.Severity // of the problem; zero for one that is removed
+
+	Labels      map[string]string // of the problem
+	Description string            // likewise
 }
 
 // IntentRecord is the journal record that a revision of the declared resources is in force. It also has the ids

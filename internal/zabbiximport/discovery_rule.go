@@ -367,24 +367,15 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 			discover = new(false)
 		}
 	}
-	tags := map[string]string{}
-	for _, one := range e.List("tags") {
-		tags[conversion.OneLine(one.TextOf("tag"))] = conversion.OneLine(one.TextOf("value"))
-	}
 	if object == "TRIGGER_PROTOTYPE" {
 		change := model.TriggerOverride{Names: names, Discover: discover}
 		if word := enumField(e, "severity", ""); word != "" {
 			change.Severity = cmp.Or(severities[word], "average")
 		}
-		if len(tags) > 0 {
-			im.noteLoss(e, what, "tags of triggers have no equivalent in Muster")
-		}
+		change.Tags = im.importProblemTags(e, what)
 		o.Triggers = append(o.Triggers, change)
 	} else {
-		change := model.ItemOverride{Keys: names, Discover: discover}
-		if len(tags) > 0 {
-			change.Tags = tags
-		}
+		change := model.ItemOverride{Keys: names, Discover: discover, Tags: im.importTags(e, what)}
 		if text := e.TextOf("delay"); text != "" {
 			expanded, err := r.macros.Expand(text)
 			if d, ok := parseTime(expanded); err == nil && ok && d > 0 {

@@ -157,6 +157,7 @@ func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 	im.templates = append(im.templates, t)
 	im.importMacros(t)
 	im.importValueMaps(t)
+	t.spec.Tags = im.importProblemTags(e, t.title())
 	items := e.List("items")
 	for _, one := range items {
 		im.importItem(t, one)

@@ -3,6 +3,7 @@ package zabbiximport
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 	}
 	im.importSource(t, e, what, &of)
 	im.importSteps(t, e, what, &of)
-	im.importTags(e, what, &of)
+	of.Tags = im.importTags(e, what)
 	e.IgnoreFields("uuid", "name", "triggers", "trigger_prototypes", "logtimefmt")
 	if e.HasField("discovery_rule") {
 		im.noteLoss(e, what, "field discovery_rule has no equivalent in Muster")
@@ -325,27 +326,61 @@ func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 	return step, nil
 }
 
-// importTags imports the tags of an item. A tag has one value here: several are joined.
-func (im *importer) importTags(e *conversion.Mapping, what string, of *model.Item) {
+// importTags imports the tags of an item, trigger, override or template. A tag has one value here: several are joined.
+func (im *importer) importTags(e *conversion.Mapping, what string) (tags map[string]string) {
 	for _, one := range e.List("tags") {
 		tag, value := conversion.OneLine(one.TextOf("tag")), conversion.OneLine(one.TextOf("value"))
 		if tag == "" {
 			continue
 		}
-		if of.Tags == nil {
-			of.Tags = map[string]string{}
+		if tags == nil {
+			tags = map[string]string{}
 		}
-		other, twice := of.Tags[tag]
+		other, twice := tags[tag]
 		switch {
 		case twice && other != value:
 			value = conversion.OneLine(other + ", " + value)
 			im.noteChange(one, what, "tag %s has one value here: %s", tag, value)
-		case !twice && len(of.Tags) == model.MaxValueTags:
-			im.noteLoss(one, what, "tag %s is left out: an item has at most %d tags", tag, model.MaxValueTags)
+		case !twice && len(tags) == model.MaxValueTags:
+			im.noteLoss(one, what, "tag %s is left out: there are at most %d tags", tag, model.MaxValueTags)
 			continue
 		}
-		of.Tags[tag] = value
+		tags[tag] = value
 	}
+	return tags
+}
+
+// importProblemTags imports the tags of a trigger or template, whose names are labels here.
+func (im *importer) importProblemTags(e *conversion.Mapping, what string) map[string]string {
+	tags := im.importTags(e, what)
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		name := labelName(tag)
+		if name == tag {
+			continue
+		}
+		value := tags[tag]
+		if delete(tags, tag); name == "" || tags[name] != "" {
+			im.noteLoss(e, what, "tag %s is no label", tag)
+			continue
+		}
+		tags[name] = value
+		im.noteChange(e, what, "tag %s is the label %s", tag, name)
+	}
+	return tags
+}
+
+// labelName returns the name of a label for the name of a tag. It is empty for a name with a macro.
+func labelName(tag string) string {
+	if strings.Contains(tag, "{") {
+		return ""
+	}
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/", r)) {
+			return r
+		}
+		return '-'
+	}, tag)
+	return strings.Trim(name, "._-/")
 }
 
 // dropOrphans removes dependent items whose master item is not in the template.

@@ -69,6 +69,11 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	if enumField(e, "correlation_mode", "DISABLED") == "TAG_VALUE" {
 		im.noteLoss(e, what, "correlation by tag %s has no equivalent in Muster", e.TextOf("correlation_tag"))
 	}
+	of.Tags, of.OperationalData = im.importProblemTags(e, what), conversion.OneLine(e.TextOf("opdata"))
+	if of.Description = strings.TrimSpace(strings.ReplaceAll(e.TextOf("description"), "\r\n", "\n")); len(of.Description) > model.MaxProblemDescription {
+		of.Description = model.Truncate(of.Description, model.MaxProblemDescription)
+		im.noteLoss(e, what, "the description is longer than %d bytes and cut", model.MaxProblemDescription)
+	}
 	dependencies := e.List("dependencies")
 	if link := e.TextOf("url"); link != "" {
 		if u, err := url.Parse(link); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(link, "{}") && !model.HasControl(link) && len(link) <= model.MaxText {
@@ -141,11 +146,11 @@ func addDependency(list, further []model.Trigger, from, title, expression string
 }
 
 // convertTriggerName converts a Zabbix trigger's name to one line of text. Zabbix's macros for the host are
-// removed. Macros of Zabbix in it have no value here.
+// "the node", because an event names its node. Other macros of Zabbix in it have no value here.
 func convertTriggerName(name string) string {
-	for _, macro := range []string{"{HOST.NAME}", "{HOST.HOST}", "{HOSTNAME}"} {
-		name = strings.ReplaceAll(name, macro, "the node")
-	}
+	name = model.ReplaceBuiltinMacros(name, func(m model.BuiltinMacro) (string, bool) {
+		return "the node", strings.HasPrefix(m.Name, "HOST")
+	})
 	if name = conversion.ShortenLine(name, model.MaxName-len(" (100)")); name == "" {
 		return "unnamed"
 	}

@@ -158,8 +158,9 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Connected: r.hasSession, Agent: r.agentSession, Judgement: r.Directory.CheckDefinition, Assigned: func(node model.NodeID, unit model.UnitID) *model.Definition {
 				return directory.AssignedDefinition(r.Directory, node, unit)
 			},
-			Limits:   func(string) []v1.LimitUse { return nil },
-			StepDebt: func(model.NodeID) time.Duration { return 0 }, OldestDeferred: func(model.NodeID) time.Time { return time.Time{} },
+			Limits:        func(string) []v1.LimitUse { return nil },
+			ProblemLabels: func(model.NodeID, model.Source) map[string]string { return nil },
+			StepDebt:      func(model.NodeID) time.Duration { return 0 }, OldestDeferred: func(model.NodeID) time.Time { return time.Time{} },
 			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) {
 				return dispatch.PipelineDecisions{}, false
 			},

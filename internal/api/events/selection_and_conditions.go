@@ -42,7 +42,7 @@ type Selection struct {
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
 	Group     string `query:"group" maxLength:"253" doc:"Only nodes that are members of this group now."`
-	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
+	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node, and of the open problem, which win: env=prod,scope!=notice"`
 }
 
 // Filter has the query parameters by which a request selects events.
@@ -73,6 +73,11 @@ func CountEventsByNamespace(v *view.View, except string) (list []v1.NamespaceEve
 // BuildQuery converts the query parameters of a request to a query of the events in memory. A name that does not
 // exist is an error.
 func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
+	return buildQuery(ctx, v, in, false)
+}
+
+// buildQuery is BuildQuery; future also selects problems that open later, as a watch does.
+func buildQuery(ctx context.Context, v *view.View, in *Filter, future bool) (event.Query, error) {
 	q := event.Query{Problems: in.Problem}
 	namespaces := []string{in.Namespace}
 	if in.Namespace != "" {
@@ -110,14 +115,7 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 		if err != nil {
 			return q, err
 		}
-		matching := v.Directory.NodesMatching(in.Namespace, selector)
-		if q.Nodes != nil {
-			named := q.Nodes
-			matching = slices.DeleteFunc(matching, func(id model.NodeID) bool { return !slices.Contains(named, id) })
-		}
-		if q.Nodes = matching; matching == nil {
-			q.Nodes = []model.NodeID{} // a query with nil would select all nodes
-		}
+		selectByLabels(v, &q, in.Namespace, selector, future)
 	}
 	for word := range strings.SplitSeq(in.Status, ",") {
 		if word = strings.TrimSpace(word); word == "" {
@@ -134,9 +132,52 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 		if err != nil {
 			return q, err
 		}
-		q.Match, q.MatchWithin = newConditionActivation(compiled, v).matchEvent, list.SearchTimeLimit
+		labels, condition := q.Match, newConditionActivation(compiled, v).matchEvent
+		q.Match, q.MatchWithin = condition, list.SearchTimeLimit
+		if labels != nil {
+			q.Match = func(s *event.State) (bool, error) {
+				if ok, err := labels(s); !ok || err != nil {
+					return false, err
+				}
+				return condition(s)
+			}
+		}
 	}
 	return q, limitToGroup(ctx, v, &q, in.Namespace, in.Group)
+}
+
+// selectByLabels restricts a query to events whose labels match a selector. Labels of an open problem hide labels of its
+// node. Without a problem that has labels, a list of nodes is enough.
+func selectByLabels(v *view.View, q *event.Query, namespace string, selector directory.Selector, future bool) {
+	nodes := v.Directory.NodesMatching(namespace, selector)
+	matches := func(node model.NodeID, problem *model.Problem) bool {
+		if labels := problem.OwnLabels(); len(labels) > 0 {
+			return selector.Matches(model.MergeTags(v.Directory.NodeLabels(node), labels))
+		}
+		_, ok := slices.BinarySearch(nodes, node)
+		return ok
+	}
+	candidates, labelled := slices.Clone(nodes), future
+	v.Events.OpenProblems(func(p *model.Problem) {
+		if len(p.Labels) == 0 {
+			return
+		}
+		if labelled = true; matches(p.NodeID, p) {
+			candidates = append(candidates, p.NodeID)
+		}
+	})
+	if labelled {
+		q.Match = func(s *event.State) (bool, error) { return matches(s.Node, s.Problem), nil }
+	}
+	if future {
+		return
+	}
+	if named := q.Nodes; named != nil {
+		candidates = slices.DeleteFunc(candidates, func(id model.NodeID) bool { return !slices.Contains(named, id) })
+	}
+	if q.Nodes = candidates; candidates == nil {
+		q.Nodes = []model.NodeID{} // a query with nil would select all nodes
+	}
 }
 
 // Path has the namespace, node name and check name from an event's URL path.
@@ -217,7 +258,7 @@ func FindSourceOnNode(ctx context.Context, v *view.View, node model.NodeID, in P
 // eventConditions is the language of conditions over an event and its node.
 var eventConditions = where.Language{
 	Of: "event", MaxCost: 1_000_000,
-	Reads: "event.status, .severity, .output, .check, .occurrences, .stateChanges, .results, .lost, .expired, .problem, .acknowledged, .flapping, .watermark, " +
+	Reads: "event.status, .severity, .output, .check, .occurrences, .stateChanges, .results, .lost, .expired, .problem, .acknowledged, .flapping, .watermark, .labels, " +
 		".received, .executed, .changed, .lastOK; now; node.name, .namespace, .labels, .facts, .groups",
 	Example: `event.status == CRITICAL && node.labels.env == "prod" && now - event.changed > duration("1h")`,
 	Bytes:   map[string]int{"event.output": 64 << 10},
@@ -252,7 +293,10 @@ func eventVariables() map[string]eventVariable {
 		"event.acknowledged": {cel.BoolType, func(x *conditionActivation, s *event.State) celref.Val {
 			return types.Bool(s.Problem != nil && s.Problem.Ack.Active(x.now))
 		}},
-		"event.flapping":  {cel.BoolType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Bool(s.Flapping) }},
+		"event.flapping": {cel.BoolType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Bool(s.Flapping) }},
+		"event.labels": {cel.MapType(cel.StringType, cel.StringType), func(_ *conditionActivation, s *event.State) celref.Val {
+			return where.TextMap(s.Problem.OwnLabels())
+		}},
 		"event.watermark": {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Watermark) }},
 		"event.received":  {cel.TimestampType, func(_ *conditionActivation, s *event.State) celref.Val { return celTimestamp(s.Received) }},
 		"event.executed":  {cel.TimestampType, func(_ *conditionActivation, s *event.State) celref.Val { return celTimestamp(s.Executed) }},

@@ -56,7 +56,7 @@ func (s *eventRequest) watchEvents(_ context.Context, in *Filter) (*huma.StreamR
 // startWatch returns a channel of changed events that match a filter. The conditions of all watches of a user take at
 // most the time of one processor.
 func (s *eventRequest) startWatch(ctx context.Context, user string, in *Filter) (<-chan event.State, error) {
-	q, err := BuildQuery(ctx, s.View, in)
+	q, err := buildQuery(ctx, s.View, in, true)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,14 @@ func (c *traceBuilder) addAllSteps() error {
 		c.addTraceStep("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
 		return c.addUnsentDeliverySteps()
 	}
-	c.addTraceStep("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
+	link := c.addTraceStep("problem", true, "%s is open since", st.Problem.ID)
+	link.At = st.Problem.Opened
+	for _, name := range slices.Sorted(maps.Keys(st.Problem.Labels)) {
+		link.Steps = append(link.Steps, v1.Link{Holds: true, Text: "label " + name + "=" + st.Problem.Labels[name]})
+	}
+	if st.Problem.Description != "" {
+		link.Steps = append(link.Steps, v1.Link{Holds: true, Text: st.Problem.Description})
+	}
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
 		link := c.addTraceStep("on hold", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
 		if link.At = ack.Until; !ack.Until.IsZero() {
@@ -557,7 +564,7 @@ func unsentReasonText(handler history.HandlerRef, deliveries []history.Delivery)
 // explainMissingDelivery adds the reason why no handler is notified of a problem. It also tells why a matching
 // route is not used.
 func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries []history.Delivery, escalations []history.Escalation) error {
-	to, by := notification.Routes(c.View, route.NewProblem(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
+	to, by := notification.Routes(c.View, route.NewProblem(c.Directory, c.node, problem.Source, problem.Status, problem.Severity, problem.Labels), notification.Definition(c.View, c.node, c.source))
 	if to = slices.DeleteFunc(to, func(r *route.Route) bool {
 		return slices.ContainsFunc(escalations, func(e history.Escalation) bool {
 			return e.Route == r.Name.String() || e.Route == "" && r.Name.Name == ""
@@ -744,7 +751,7 @@ func (c *traceBuilder) addStreamSteps(st *event.State) {
 	})
 	for _, name := range names {
 		picks, err := route.MatchFunc(name.Namespace, list[name].Stream.Only)
-		if err != nil || !picks(route.NewProblem(c.Directory, c.node, c.source, st.Status, st.Severity)) {
+		if err != nil || !picks(route.NewProblem(c.Directory, c.node, c.source, st.Status, st.Severity, nil)) {
 			continue
 		}
 		s, ok := c.Stream(name)

@@ -242,7 +242,7 @@ type Labelled struct {
 // NodeRows has the query parameters selector and where (a CEL condition) for lists whose rows belong to nodes.
 // The selector matches labels of the node, and where is a CEL condition.
 type NodeRows struct {
-	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
+	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node, and of the row if it is a problem: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
 }
 
@@ -332,7 +332,11 @@ func (f *Filter) Match(id model.NodeID, row func() any) (bool, error) {
 		return true, nil
 	}
 	if f.labels {
-		if _, _, ok := f.view.Directory.NodeName(id); !ok || !f.selector.Matches(f.view.Directory.NodeLabels(id)) {
+		labels := f.view.Directory.NodeLabels(id)
+		if of, ok := row().(interface{ OwnLabels() map[string]string }); ok { // of a problem
+			labels = model.MergeTags(labels, of.OwnLabels())
+		}
+		if _, _, ok := f.view.Directory.NodeName(id); !ok || !f.selector.Matches(labels) {
 			return false, nil
 		}
 	}

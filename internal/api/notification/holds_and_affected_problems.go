@@ -22,7 +22,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if !p.Closed.IsZero() {
 		return nil
 	}
-	m, now := route.NewProblem(v.Directory, p.NodeID, p.Source, p.Status, p.Severity), v.Now()
+	m, now := route.NewProblem(v.Directory, p.NodeID, p.Source, p.Status, p.Severity, p.Labels), v.Now()
 	list := v.Routing.Holds(m, nil, now)
 	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source), v.OpenProblem); hold != nil {
 		list = append(list, *hold)
@@ -87,7 +87,7 @@ func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) err
 			return err
 		}
 		if st.Problem != nil {
-			fn(route.NewProblem(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
+			fn(route.NewProblem(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity, st.Problem.Labels))
 		}
 	}
 	return nil
@@ -121,7 +121,7 @@ func CountMatchingNodes(v *view.View, namespace string, selector *model.Selector
 			return 0, 0, nil, model.Errorf(model.Limited, "where: the condition %q takes more than %s over all nodes", model.Shorten(selector.Where), maxSelectorTime).
 				WithHint("compare labels and facts with == and startsWith(), in place of exists(), all() and matches()")
 		}
-		if !names(route.NewProblem(v.Directory, id, model.Source{}, 0, 0)) {
+		if !names(route.NewProblem(v.Directory, id, model.Source{}, 0, 0, nil)) {
 			continue
 		}
 		covered++

@@ -71,7 +71,7 @@ func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 	}
 	if p.Closed.IsZero() {
 		if st, ok := s.Events.Get(p.NodeID, p.Source); ok && st.Problem != nil && st.Problem.ID == p.ID {
-			p.Status, p.Severity, p.Ack = st.Problem.Status, st.Problem.Severity, st.Problem.Ack
+			p.Status, p.Severity, p.Ack, p.Labels, p.Description = st.Problem.Status, st.Problem.Severity, st.Problem.Ack, st.Problem.Labels, st.Problem.Description
 		}
 	}
 	return v1.Problem{OpenProblem: *events.ShowProblem(s.View, p.Problem, p.SourceName), Namespace: p.Namespace, Node: p.Node,

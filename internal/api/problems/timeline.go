@@ -186,7 +186,7 @@ func (t *timeline) addSilence(key intent.Key, body []byte, created, ended time.T
 		return
 	}
 	matches, err := route.MatchFunc(key.Namespace, &spec.Selector)
-	if err != nil || !matches(route.NewProblem(t.Directory, t.problem.NodeID, t.problem.Source, t.problem.Status, t.problem.Severity)) {
+	if err != nil || !matches(route.NewProblem(t.Directory, t.problem.NodeID, t.problem.Source, t.problem.Status, t.problem.Severity, t.problem.Labels)) {
 		return
 	}
 	begin, end := spec.Begin.Time, spec.Until.Time

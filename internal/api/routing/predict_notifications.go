@@ -47,7 +47,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 			return nil, model.Errorf(model.Invalid, "unknown severity %q", in.Severity).WithHint("information, warning, average, high or disaster")
 		}
 	}
-	c.problem = route.NewProblem(s.Directory, node, source, status, severity)
+	c.problem = route.NewProblem(s.Directory, node, source, status, severity, s.ProblemLabels(node, source))
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Source: events.ShowSourceByID(s.View, source), At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
 	out.Reason, out.Routes = why, []v1.RouteTestRoute{}

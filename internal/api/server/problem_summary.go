@@ -123,7 +123,7 @@ func (p *problemSummary) countHandled(st *event.State) bool {
 		return true
 	}
 	if p.Routing.MayHold() {
-		m := route.NewProblem(p.Directory, st.Node, st.Problem.Source, st.Status, st.Severity)
+		m := route.NewProblem(p.Directory, st.Node, st.Problem.Source, st.Status, st.Severity, st.Problem.Labels)
 		if holds := p.Routing.Holds(m, nil, p.Now()); len(holds) > 0 {
 			if holds[0].Kind == route.Silenced {
 				p.out.Handled.Silenced++
@@ -152,7 +152,7 @@ func (p *problemSummary) addUnnotified(st *event.State) {
 	if all {
 		return
 	}
-	m := route.NewProblem(p.Directory, st.Node, st.Problem.Source, st.Status, st.Severity)
+	m := route.NewProblem(p.Directory, st.Node, st.Problem.Source, st.Status, st.Severity, st.Problem.Labels)
 	if _, by := notification.Routes(p.View, m, notification.Definition(p.View, st.Node, st.Source())); by != route.NoRecipient {
 		return
 	}

@@ -374,6 +374,15 @@ func (e scopedEvents) List(ctx context.Context, q event.Query) (event.Page, erro
 	return e.all.List(ctx, e.boundQuery(q))
 }
 
+// OpenProblems calls fn with each open problem of a node that the caller may see.
+func (e scopedEvents) OpenProblems(fn func(*model.Problem)) {
+	e.all.OpenProblems(func(p *model.Problem) {
+		if _, _, ok := e.directory.NodeName(p.NodeID); ok {
+			fn(p)
+		}
+	})
+}
+
 // Watch streams changes of events that the caller may see
 func (e scopedEvents) Watch(ctx context.Context, q event.Query) (<-chan event.State, error) {
 	return e.all.Watch(ctx, e.boundQuery(q))

@@ -74,6 +74,8 @@ type Live struct {
 	StepDebt func(model.NodeID) time.Duration
 	// OldestDeferred returns the receive time of a node's first value that waits for slow scripts. Zero: none waits.
 	OldestDeferred func(model.NodeID) time.Time
+	// ProblemLabels returns the labels that a problem of a trigger on a node would have now, apart from the node's; nil: none.
+	ProblemLabels func(model.NodeID, model.Source) map[string]string
 	// Limits returns the limits of a namespace with their use, without the use of statesPerNode.
 	Limits func(namespace string) []v1.LimitUse
 	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.

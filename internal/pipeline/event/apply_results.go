@@ -154,7 +154,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	if v.Problem {
 		status = rules.TriggerStatus()
 	}
-	w.updateStatus(p, id, s, rules, statusUpdate{status: status, executed: v.Executed, output: v.Output})
+	w.updateStatus(p, id, s, rules, statusUpdate{status: status, executed: v.Executed, output: v.Output, verdict: v})
 	return shard.Applied
 }
 

@@ -145,6 +145,8 @@ type Reader interface {
 	CountsOf(check model.CheckID) Counts
 	// Summaries sums up the states of each of these nodes, in their order.
 	Summaries(nodes []model.NodeID) []Summary
+	// OpenProblems calls fn with each open problem.
+	OpenProblems(fn func(*model.Problem))
 	// Watch streams states as they change (status, problem or output), from now
 	// on. A slow reader gets the newest state of each event, not every one.
 	Watch(ctx context.Context, q Query) (<-chan State, error)

@@ -59,7 +59,7 @@ func New(s *shard.Shard, o Options) *View {
 type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.
-const SectionVersion = 1
+const SectionVersion = 2
 
 // Section returns the name and version of the snapshot section that has the event states.
 func (eventReducer) Section() shard.Section {

@@ -315,7 +315,7 @@ func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	v := newGoldenView(t)
 	body, _ := v.Snapshot(1, nil)
 	got := hex.Dump(body)
-	const golden = "testdata/snapshot-v1.hex"
+	const golden = "testdata/snapshot-v2.hex"
 	testenv.Golden(t, golden, got, "a new SectionVersion")
 }
 

@@ -3,6 +3,8 @@ package event
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -105,6 +107,11 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	b = binary.AppendVarint(b, o.Opened.UnixNano())
 	b = shard.AppendText(b, o.Output)
 	b = binary.AppendUvarint(b, uint64(o.KeptOutputs))
+	b = binary.AppendUvarint(b, uint64(len(o.Labels)))
+	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
+		b = shard.AppendText(shard.AppendText(b, name), o.Labels[name])
+	}
+	b = shard.AppendText(b, o.Description)
 	b = shard.AppendBool(b, o.Ack != nil)
 	if o.Ack == nil {
 		return b
@@ -220,6 +227,14 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	o.Opened = time.Unix(0, d.Int()).UTC()
 	o.Output = string(d.Bytes())
 	o.KeptOutputs = int(d.Uint32())
+	for range d.Count() {
+		if o.Labels == nil {
+			o.Labels = map[string]string{}
+		}
+		name := string(d.Bytes())
+		o.Labels[name] = string(d.Bytes())
+	}
+	o.Description = string(d.Bytes())
 	if d.Byte() != 0 {
 		o.Ack = &model.Ack{By: string(d.Bytes()), Note: string(d.Bytes()), At: unixNano(d.Int())}
 		if until := d.Int(); until != 0 {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"maps"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -20,6 +21,17 @@ type statusUpdate struct {
 	extra      []byte // further fields of the result, encoded: see check_output_store.go
 	expired    bool   // by a deadline: no number of further results is awaited
 	byOperator bool   // by an operator: likewise
+
+	verdict *wire.Verdict // of a trigger or alert: its problem has the labels of this; nil: the status is not of a verdict
+}
+
+// setTexts sets the labels and the description of a problem to those of a verdict, and reports whether they differed.
+func setTexts(problem *model.Problem, v *wire.Verdict) bool {
+	if v == nil || maps.Equal(problem.Labels, v.Labels) && problem.Description == v.Description {
+		return false
+	}
+	problem.Labels, problem.Description = v.Labels, v.Description
+	return true
 }
 
 // updateStatus sets the new status of an event, and notifies pipelines and watchers of the change. c is nil
@@ -99,12 +111,15 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 	}
 	switch {
 	case failing && !open && (s.streak >= failAfter || v.expired || flapping):
-		w.openProblem(p, id, s, string(v.output))
+		w.openProblem(p, id, s, &v)
 	case failing && open:
-		if was := p.problems[id]; severity > was.Severity {
-			worse := *was
-			worse.Status, worse.Severity = v.status, severity
-			p.setProblem(id, s, &worse)
+		next := *p.problems[id]
+		worse := severity > next.Severity
+		if worse {
+			next.Status, next.Severity = v.status, severity
+		}
+		if setTexts(&next, v.verdict) || worse {
+			p.setProblem(id, s, &next)
 		}
 	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byOperator):
 		w.closeProblem(p, id, s, string(v.output))
@@ -113,13 +128,15 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 
 // openProblem opens a problem for a failing event, and records the change for the dispatcher. The transition is
 // ProblemOpened.
-func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
+func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, v *statusUpdate) {
+	output := string(v.output)
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
 		NodeID: p.Node(s.node).ID, Source: p.source(s), Definition: s.definition,
 		Status: s.status, Severity: s.severity,
 		Opened: unixNano(w.Received), Output: output,
 	}
+	setTexts(problem, v.verdict)
 	p.setProblem(id, s, problem)
 	if t := w.emitTransition(p, ProblemOpened, s); t != nil {
 		t.Output, t.Problem, t.Hooks = output, problem, p.decodeExtra(s).Hooks

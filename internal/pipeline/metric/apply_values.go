@@ -149,6 +149,11 @@ func (w *metricApplier) replaceTemplateState(n uint32, old *templateState, of *t
 			w.queueTriggerChange(n, wire.Verdict{Definition: u.ID, Trigger: name, Removed: true, Executed: w.Received})
 		}
 	}
+	for i := range u.Triggers {
+		if u.hasOtherTexts(i, old) {
+			w.queueTriggerChange(n, u.verdict(i, true, w.Received))
+		}
+	}
 	return u
 }
 
@@ -311,46 +316,8 @@ func (w *metricApplier) evaluate(n uint32, u *templateState, i int, now int64) {
 	if state.recovery != nil {
 		state.recovery.Problem = is
 	}
-	w.queueTriggerChange(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Severity: u.Triggers[i].Severity, Executed: now, Output: []byte(u.triggerOutput(i, is))})
+	w.queueTriggerChange(n, u.verdict(i, is, now))
 }
-
-// triggerOutput returns the output of a trigger's event after a change of the trigger. It is the expression that changed
-// the trigger, with the last values of its items. A recovery without an expression of its own has the values alone.
-func (u *templateState) triggerOutput(i int, problem bool) string {
-	var b strings.Builder
-	of, text := u.template.triggers[i].problem, u.Triggers[i].Expression
-	if !problem {
-		text = u.Triggers[i].Recovery
-		if recovery := u.template.triggers[i].recovery; recovery != nil {
-			of = recovery
-		}
-	}
-	b.WriteString(u.expressionText(text))
-	for k, position := range of.ItemIndexes() {
-		separator := ", "
-		switch {
-		case k == 0 && text == "":
-			separator = ""
-		case k == 0:
-			separator = "; "
-		}
-		s := &u.slots[position]
-		fmt.Fprintf(&b, "%s%s = %s", separator, u.Items[position].Key, valueText(s.value, u.Items[position].Unit, u.items[position].valueMap))
-	}
-	return model.Truncate(b.String(), maxVerdictText)
-}
-
-// expressionText returns the text of a trigger's expression, with values in place of its macros.
-func (u *templateState) expressionText(expression string) string {
-	text, err := u.values.Expand(expression)
-	if err != nil {
-		return expression
-	}
-	return text
-}
-
-// maxVerdictText bounds the output of a verdict, in bytes.
-const maxVerdictText = 1024
 
 // queueTriggerChange queues the changed state of a trigger, to be written to the journal.
 func (w *metricApplier) queueTriggerChange(n uint32, v wire.Verdict) {

@@ -126,9 +126,8 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		}
 		if err != nil {
 			out.fault, out.recovery = err.Error(), nil
-			keys, _ := trigger.Keys(of.Expression)
-			for _, key := range keys {
-				if position, ok := definition.ItemIndex(key); ok {
+			for _, key := range trigger.Keys(of.Expression) {
+				if position, ok := definition.ItemIndex(key); ok && !slices.Contains(t.items[position].listedTriggers, i) {
 					t.items[position].listedTriggers = append(t.items[position].listedTriggers, i)
 				}
 			}

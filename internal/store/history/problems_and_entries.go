@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -11,15 +12,35 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, definition, status, severity, opened, closed, output`
+const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, definition, status, severity, opened, closed, texts, output`
 
 // scanProblem reads the columns of a problem.
 func scanProblem(scan sqldb.Scan) (Problem, error) {
 	var p Problem
 	var opened, closed int64
-	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Definition, &p.Status, &p.Severity, &opened, &closed, &p.Output)
+	var texts string
+	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Definition, &p.Status, &p.Severity, &opened, &closed, &texts, &p.Output)
 	p.Opened, p.Closed = sqldb.FromNanos(opened), sqldb.FromNanos(closed)
+	var of problemTexts
+	if texts != "" && json.Unmarshal([]byte(texts), &of) == nil {
+		p.Labels, p.Description = of.Labels, of.Description
+	}
 	return p, err
+}
+
+// problemTexts is the JSON in the column texts of a problem. A problem without these texts has an empty column.
+type problemTexts struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Description string            `json:"description,omitempty"`
+}
+
+// textsColumn returns the value of the column texts of a problem.
+func textsColumn(p *Problem) string {
+	if len(p.Labels) == 0 && p.Description == "" {
+		return ""
+	}
+	text, _ := json.Marshal(problemTexts{p.Labels, p.Description}) // texts alone do not fail
+	return cleanText(string(text))
 }
 
 // Problem returns the problem with an id.
@@ -64,7 +85,7 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 func newProblemTable(size int64) segmentedTable[Problem] {
 	return segmentedTable[Problem]{
 		segments: segments{table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, holdings: holdings{
-			bytes: rowBytes(problemBytes, "output"), removable: `e.closed > 0`, kept: `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM history_problems e WHERE e.closed = 0`,
+			bytes: rowBytes(problemBytes, "texts", "output"), removable: `e.closed > 0`, kept: `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM history_problems e WHERE e.closed = 0`,
 		}},
 		scan:    scanProblem,
 		time:    func(p *Problem) int64 { return sqldb.Nanos(p.Opened) },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/store/shares"
@@ -19,9 +20,9 @@ const (
 )
 
 // rowBytes returns an SQL expression that computes how many bytes a row uses. It is a fixed size plus the length of
-// the text column.
-func rowBytes(bytes int, text string) string {
-	return fmt.Sprintf("(%d + OCTET_LENGTH(e.%s))", bytes, text)
+// the text columns.
+func rowBytes(bytes int, texts ...string) string {
+	return fmt.Sprintf("(%d + OCTET_LENGTH(e.%s))", bytes, strings.Join(texts, ") + OCTET_LENGTH(e."))
 }
 
 // batchBytes returns the size in bytes of all rows of a batch.
@@ -30,7 +31,7 @@ func batchBytes(b *Batch) (n int64) {
 		n += entryBytes + int64(len(b.Entries[i].Output))
 	}
 	for i := range b.Opened {
-		n += problemBytes + int64(len(b.Opened[i].Output))
+		n += problemBytes + int64(len(b.Opened[i].Output)+len(textsColumn(&b.Opened[i])))
 	}
 	for i := range b.Deliveries {
 		n += deliveryBytes + int64(len(b.Deliveries[i].Payload))

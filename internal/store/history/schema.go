@@ -15,7 +15,7 @@ var schema = []string{`
 	CREATE TABLE history_problems (
 		no {id}, id {text} NOT NULL UNIQUE, namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
 		source_kind BIGINT NOT NULL, source_id BIGINT NOT NULL, source_instance {text} NOT NULL, source_name {text} NOT NULL, definition BIGINT NOT NULL,
-		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
+		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, texts {text} NOT NULL, output {text} NOT NULL);
 	CREATE INDEX history_problems_opened ON history_problems (opened, id);
 	CREATE INDEX history_problems_open ON history_problems (opened, id) WHERE closed = 0;
 	CREATE INDEX history_problems_closed ON history_problems (closed) WHERE closed > 0;

@@ -302,7 +302,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	in.entry = prepareInsert(ctx, db, &err, `history_entries (id, `+entryColumns+`)`, ``, appendEntryRow)
 	in.opened = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO NOTHING`, appendOpenedRow)
 	in.closed = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed,
-		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, appendClosedRow)
+		status = excluded.status, severity = excluded.severity, texts = excluded.texts WHERE history_problems.closed = 0`, appendClosedRow)
 	in.outbox = prepareInsert(ctx, db, &err, `history_outbox (key, problem, namespace, node, node_id, handler_ns, handler, kind, created,
 		state, attempts, next_at, last_error, ended, route, tells, problems, payload)`, `ON CONFLICT DO NOTHING`, appendDeliveryRow)
 	in.deliveryProblems = prepareInsert(ctx, db, &err, `history_delivery_problems (key, problem)`, `ON CONFLICT DO NOTHING`,
@@ -368,7 +368,7 @@ func appendClosedRow(args []any, row *numberedRow[Problem]) []any {
 func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any {
 	p := row.item
 	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Definition),
-		int64(p.Status), int64(p.Severity), sqldb.Nanos(p.Opened), closed, cleanText(p.Output))
+		int64(p.Status), int64(p.Severity), sqldb.Nanos(p.Opened), closed, textsColumn(p), cleanText(p.Output))
 }
 
 // appendDeliveryRow appends the column values of a delivery to args.

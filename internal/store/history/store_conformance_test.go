@@ -41,7 +41,7 @@ func problem(id, node string, opened int) Problem {
 	return Problem{
 		Problem: model.Problem{
 			ID: id, NodeID: 7, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High,
-			Opened: minutesAfterNoon(opened), Output: "disk full",
+			Opened: minutesAfterNoon(opened), Output: "disk full", Labels: map[string]string{"scope": "capacity", "a\"b": ""}, Description: "No room\nis left.",
 		},
 		Namespace: "default", Node: node, SourceName: "disk",
 	}
