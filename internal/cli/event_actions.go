@@ -114,7 +114,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 
 // registerFlags adds the flags that select events, such as --node and --check, to a command.
 func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.Selector, "selector", "l", "", "events of nodes with these labels: env=prod,tier!=db")
+	flags.StringVarP(&f.Selector, "selector", "l", "", "events with these labels of node or problem: env=prod,scope!=notice")
 	flags.StringVar(&f.Where, "where", "", "condition on events: CEL over event and node")
 	flags.StringVar(&f.Status, "status", "", "events with these statuses: critical,unknown")
 	flags.StringVar(&f.Check, "check", "", "events of this check")

@@ -36,7 +36,7 @@ type getFlags struct {
 
 // registerFlags adds the flags of muster get.
 func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
-	g.registerSelector(flags, "labels; of the node in events, problems, history and agents")
+	g.registerSelector(flags, "labels; of node or problem in events and problems, of the node in history and agents")
 	g.registerWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json or name only changes, one per line")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")

@@ -60,7 +60,7 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.silence.Checks, "check", nil, "only these checks; keepalive is the check for silent agents")
 	flags.StringSliceVar(&f.targets.Groups, "group", nil, "nodes of these groups")
 	flags.StringVar(&f.targets.Where, "where", "", "condition on nodes: CEL over node")
-	flags.StringVarP(&f.labels, "selector", "l", "", "nodes with these labels: env=prod,tier=db")
+	flags.StringVarP(&f.labels, "selector", "l", "", "problems with these labels, of nodes or tags of triggers: env=prod,scope=capacity")
 	flags.StringSliceVar(&f.silence.Statuses, "status", nil, "only these statuses: warning, critical, unknown")
 	flags.StringVar(&f.silence.Severity, "severity", "", "only this severity and above")
 	flags.BoolVar(&f.allEvents, "all", false, "all problems of the namespace")

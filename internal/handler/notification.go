@@ -215,7 +215,7 @@ func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // output has a line for each problem
 		w.output = body.Cut(body.Clean(n.Output), 4*maxOutput)
 	} else if n.Description != "" && n.Kind != Closed {
-		w.output += "\n\n" + body.Cut(strings.TrimSpace(body.Clean(n.Description)), maxOutput)
+		w.output = strings.TrimSpace(w.output + "\n\n" + body.Cut(body.Clean(n.Description), maxOutput))
 	}
 	if n.Kind != Test && n.Kind != Summary && n.Kind != Deregistered {
 		w.commands = n.commands()

@@ -16,3 +16,17 @@ func TestCommandsQuoteTriggerNames(t *testing.T) {
 		t.Errorf("%q, want %q", n.commands(), want)
 	}
 }
+
+// TestDescriptionFollowsOutput expects the text of a message about an open problem to have the description of its trigger behind the
+// output. A message about the end has the output alone.
+func TestDescriptionFollowsOutput(t *testing.T) {
+	o := &Sender{}
+	n := Notification{Kind: Opened, Node: "db1", Output: "load 5\nlast(//load)>4", Description: "More work\nthan processors.\n"}
+	if text := o.messageText(&n, nil).output; text != "load 5\nlast(//load)>4\n\nMore work\nthan processors." {
+		t.Errorf("opened: %q", text)
+	}
+	n.Kind = Closed
+	if text := o.messageText(&n, nil).output; text != "load 5\nlast(//load)>4" {
+		t.Errorf("closed: %q", text)
+	}
+}

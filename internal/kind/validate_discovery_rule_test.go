@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestDiscoveryRuleIsValidated validates faulty discovery rules, and expects an error about each faulty field.
+// TestDiscoveryRuleIsValidated validates faulty discovery rules and prototypes, and expects an error about each faulty field.
 func TestDiscoveryRuleIsValidated(t *testing.T) {
 	rule := func(edit func(*model.DiscoveryRule)) *model.Resource {
 		pattern := "^ext"
@@ -33,6 +33,13 @@ func TestDiscoveryRuleIsValidated(t *testing.T) {
 		"discovery[0].deleteAfter":  func(r *model.DiscoveryRule) { r.DeleteAfter = "soon" },
 		"discovery[0].overrides[0]": func(r *model.DiscoveryRule) { r.Overrides[0].Triggers[0].Names = []string{"x"} },
 		"discovery[0].key":          func(r *model.DiscoveryRule) { r.Key = "" },
+		"discovery[0].overrides[0].triggers[0].tags.cost center": func(r *model.DiscoveryRule) {
+			r.Overrides[0].Triggers[0].Tags = map[string]string{"cost center": "7"}
+		},
+		"discovery[0].triggers[0].tags.scope":      func(r *model.DiscoveryRule) { r.Triggers[0].Tags = map[string]string{"scope": "two\nlines"} },
+		"discovery[0].triggers[0].description":     func(r *model.DiscoveryRule) { r.Triggers[0].Description = strings.Repeat("x", 4097) },
+		"discovery[0].triggers[0].operationalData": func(r *model.DiscoveryRule) { r.Triggers[0].OperationalData = "two\nlines" },
+		"discovery[0].triggers[0].name":            func(r *model.DiscoveryRule) { r.Triggers[0].Name, r.Overrides = "{#FSNAME} of {HOST.NAME}", nil },
 	} {
 		flaws := All().Check(rule(edit))
 		switch {

@@ -104,13 +104,24 @@ const maxNamedNodes = 10
 // maxSelectorTime is how long the condition of a selector may take over all nodes.
 const maxSelectorTime = 2 * time.Second
 
-// CountMatchingNodes counts the nodes of a namespace that a label selector matches, and returns the first names. It also
-// returns the number of all nodes. A selector that takes more than maxSelectorTime is an error.
+// CountMatchingNodes counts the nodes of a namespace that a selector matches, and returns the first names. A node with an open
+// problem that matches by tags of its trigger counts, too. It also returns the number of all nodes. A selector that takes
+// more than maxSelectorTime is an error.
 func CountMatchingNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
 		return 0, 0, nil, err
 	}
+	matches, err := route.MatchFunc(namespace, selector)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	tagged := map[model.NodeID]bool{}
+	v.Events.OpenProblems(func(p *model.Problem) {
+		if len(p.Labels) > 0 && !tagged[p.NodeID] && matches(route.NewProblem(v.Directory, p.NodeID, p.Source, p.Status, p.Severity, p.Labels)) {
+			tagged[p.NodeID] = true
+		}
+	})
 	of := namespace
 	if of == model.SharedNamespaceName {
 		of = ""
@@ -121,7 +132,7 @@ func CountMatchingNodes(v *view.View, namespace string, selector *model.Selector
 			return 0, 0, nil, model.Errorf(model.Limited, "where: the condition %q takes more than %s over all nodes", model.Shorten(selector.Where), maxSelectorTime).
 				WithHint("compare labels and facts with == and startsWith(), in place of exists(), all() and matches()")
 		}
-		if !names(route.NewProblem(v.Directory, id, model.Source{}, 0, 0, nil)) {
+		if !tagged[id] && !names(route.NewProblem(v.Directory, id, model.Source{}, 0, 0, nil)) {
 			continue
 		}
 		covered++

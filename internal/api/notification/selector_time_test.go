@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
 // largeFleet is a directory with 5,000 nodes named web.
@@ -32,10 +33,16 @@ func (largeFleet) NodeGroups(model.NodeID) []string { return nil }
 // SourceName returns no name.
 func (largeFleet) SourceName(model.Source) (namespace, name string, ok bool) { return "", "", false }
 
+// noProblems is an event view without open problems.
+type noProblems struct{ event.Reader }
+
+// OpenProblems calls nothing.
+func (noProblems) OpenProblems(func(*model.Problem)) {}
+
 // TestSelectorsHaveATimeLimit counts the nodes of a selector whose condition takes long, and expects an error.
 func TestSelectorsHaveATimeLimit(t *testing.T) {
 	clock, perNode := time.Unix(0, 0), time.Duration(0)
-	v := view.New(view.Stores{Directory: largeFleet{}, Now: func() time.Time { clock = clock.Add(perNode); return clock }}, view.Live{})
+	v := view.New(view.Stores{Directory: largeFleet{}, Events: noProblems{}, Now: func() time.Time { clock = clock.Add(perNode); return clock }}, view.Live{})
 	selector := &model.Selector{Where: `node.name.startsWith("w")`}
 	if covered, all, first, err := CountMatchingNodes(v, "default", selector); err != nil || covered != 5000 || all != 5000 || len(first) == 0 {
 		t.Errorf("%d of %d nodes, first %q: %v", covered, all, first, err)
