@@ -35,8 +35,7 @@ spec:
     - {name: plain, expression: "last(//system.uptime)>0"}
 `
 
-// TestTagsOfTriggersAreLabels applies a Template whose trigger has tags, and expects lists, routes, silences and messages to
-// know them as labels of its problem. An edit changes the labels of the open problem; a kill of the server keeps them.
+// TestTagsOfTriggersAreLabels expects lists, routes, silences and messages to know the tags of a trigger as labels. An edit changes the labels of the open problem; a kill of the server keeps them.
 func TestTagsOfTriggersAreLabels(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

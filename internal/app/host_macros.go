@@ -13,8 +13,8 @@ type hostNames interface {
 	NodeFacts(id model.NodeID) map[string]string
 }
 
-// setHostMacros replaces {HOST.NAME} and its like in the texts of a verdict by the name and addresses that the node has now.
-// The map of labels, which the metric view shares, stays as it is.
+// setHostMacros replaces macros of the host, such as {HOST.NAME}, in the texts of a verdict. The node's name and addresses of
+// now are the values. The map of labels, which the metric view shares, stays as it is.
 func setHostMacros(d hostNames, v *metric.Verdict) {
 	replace := func(text string) string {
 		if !strings.Contains(text, "{HOST") {

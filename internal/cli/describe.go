@@ -342,7 +342,7 @@ func printDefinition(c *commandCall, d *v1.Definition) {
 	}
 }
 
-// printProblemTexts prints the labels of a problem and the description that its trigger gave it.
+// printProblemTexts prints the labels and the description of a problem.
 func printProblemTexts(c *commandCall, p *model.Problem) {
 	c.printNonEmptyField("labels", labelText(p.Labels))
 	c.printNonEmptyField("description", p.Description)

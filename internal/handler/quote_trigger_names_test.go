@@ -17,8 +17,7 @@ func TestCommandsQuoteTriggerNames(t *testing.T) {
 	}
 }
 
-// TestDescriptionFollowsOutput expects the text of a message about an open problem to have the description of its trigger behind the
-// output. A message about the end has the output alone.
+// TestDescriptionFollowsOutput expects a message about an open problem to have the description behind the output. A message about the end has the output alone.
 func TestDescriptionFollowsOutput(t *testing.T) {
 	o := &Sender{}
 	n := Notification{Kind: Opened, Node: "db1", Output: "load 5\nlast(//load)>4", Description: "More work\nthan processors.\n"}

@@ -61,7 +61,7 @@ func (t *DefinitionTrigger) ShownTexts() []string {
 	return append(slices.Collect(maps.Values(t.Tags)), t.Description, t.OperationalData)
 }
 
-// MapTexts replaces each of these texts of the trigger by the result of a function. It changes no shared map.
+// MapTexts replaces each text of ShownTexts by the result of a function. It changes no shared map.
 func (t *DefinitionTrigger) MapTexts(f func(string) string) {
 	t.Tags = maps.Clone(t.Tags) // of nil: nil
 	for name := range t.Tags {

@@ -92,7 +92,7 @@ type Problem struct {
 	KeptOutputs int               `json:"-"` // number of changed outputs that history kept of the open problem
 }
 
-// OwnLabels returns the labels of the problem itself, without those of its node. A nil problem has none.
+// OwnLabels returns the labels of the problem itself, without labels of the node. A nil problem has none.
 func (p *Problem) OwnLabels() map[string]string {
 	if p == nil {
 		return nil

@@ -40,8 +40,7 @@ func ReplaceHosts(expression string, replace func(host string) (string, error)) 
 	return out.String() + expression[at:], nil
 }
 
-// Keys returns the key of the item of each function in an expression, in the order of the expression. An expression that does
-// not parse has none.
+// Keys returns the item key of each function in an expression, in their order. An expression that does not parse has none.
 func Keys(expression string) (keys []string) {
 	e, err := Parse(expression)
 	if err != nil {

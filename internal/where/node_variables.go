@@ -123,7 +123,7 @@ func (n *Node) Parent() interpreter.Activation { return nil }
 // implement traits.Mapper: CEL would then call Find, for which a missing key is an error.
 type pairMap struct{ pairs Pairs }
 
-// TextMap returns labels as the value of a CEL variable, in which a missing key has the value "".
+// TextMap returns labels as the value of a CEL variable. A missing key has the value "".
 func TextMap(labels map[string]string) celref.Val { return &pairMap{MakePairs(labels)} }
 
 var (

@@ -76,7 +76,8 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 	return buildQuery(ctx, v, in, false)
 }
 
-// buildQuery is BuildQuery; future also selects problems that open later, as a watch does.
+// buildQuery converts the query parameters of a request like BuildQuery. With future, the query also selects problems that
+// open later, as a watch does.
 func buildQuery(ctx context.Context, v *view.View, in *Filter, future bool) (event.Query, error) {
 	q := event.Query{Problems: in.Problem}
 	namespaces := []string{in.Namespace}

@@ -25,7 +25,7 @@ type statusUpdate struct {
 	verdict *wire.Verdict // of a trigger or alert: its problem has the labels of this; nil: the status is not of a verdict
 }
 
-// setTexts sets the labels and the description of a problem to those of a verdict, and reports whether they differed.
+// setTexts copies the labels and the description of a verdict to a problem. It reports whether they differed.
 func setTexts(problem *model.Problem, v *wire.Verdict) bool {
 	if v == nil || maps.Equal(problem.Labels, v.Labels) && problem.Description == v.Description {
 		return false

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestProblemHasTextsOfVerdict applies verdicts of a trigger, and expects its problem to have the labels and the description of the
-// last one, also after a restart from a snapshot.
+// TestProblemHasTextsOfVerdict expects a problem to have the labels and the description of its trigger's last verdict. A
+// restart from a snapshot keeps them.
 func TestProblemHasTextsOfVerdict(t *testing.T) {
 	template := (&model.TemplateDefinition{
 		Definition: model.Definition{ID: 10, Unit: 1000, Namespace: 3, Name: "linux"},

@@ -24,8 +24,8 @@ func (u *templateState) verdict(i int, problem bool, now int64) wire.Verdict {
 	return v
 }
 
-// hasOtherTexts reports whether a trigger has an open problem whose labels or description differ from those in an old state
-// of the Template.
+// hasOtherTexts reports whether an open problem has other labels or another description than in an old state. It is false for
+// a trigger without an open problem.
 func (u *templateState) hasOtherTexts(i int, old *templateState) bool {
 	k, ok := slices.BinarySearchFunc(old.Triggers, u.Triggers[i].Name, compareTrigger)
 	if state := &u.triggers[i]; !ok || !state.judged || state.problem == nil || !state.problem.Problem || old.triggers[k].problem == nil {
@@ -34,7 +34,7 @@ func (u *templateState) hasOtherTexts(i int, old *templateState) bool {
 	return !maps.Equal(u.problemLabels(i), old.problemLabels(k)) || u.problemDescription(i) != old.problemDescription(k)
 }
 
-// problemLabels returns the labels of a trigger's problem: its tags, and those of its items that it does not have itself.
+// problemLabels returns the labels of a trigger's problem. They are the tags of the trigger, then of its items.
 func (u *templateState) problemLabels(i int) (labels map[string]string) {
 	add := func(tags map[string]string) {
 		for _, name := range slices.Sorted(maps.Keys(tags)) {

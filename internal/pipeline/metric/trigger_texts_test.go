@@ -41,8 +41,8 @@ func newTaggedView() *testView {
 	return &testView{View: New(s, Options{Definitions: taggedDefinition}), shard: s}
 }
 
-// TestTriggerTexts opens the problem of a trigger with tags, edits the Template while it is open, and expects the labels,
-// descriptions and outputs of the verdicts. Only a problem has labels, and only a change of texts makes a verdict.
+// TestTriggerTexts expects the verdicts of a trigger to have its labels, description and output. An edit of the Template comes
+// while the problem is open. Only a problem has labels, and only a change of texts makes a verdict.
 func TestTriggerTexts(t *testing.T) {
 	v, number := newTaggedView(), uint64(0)
 	apply := func(definition model.DefinitionID, load float64, want ...string) {
@@ -83,8 +83,8 @@ func TestTriggerTexts(t *testing.T) {
 	}
 }
 
-// TestDiscoveredTriggerTexts expects a discovered trigger to have the tags of its prototype, and those of an override, with
-// values of the entity.
+// TestDiscoveredTriggerTexts expects a discovered trigger to have the tags of its prototype, item and override. Values of the
+// entity stand in them.
 func TestDiscoveredTriggerTexts(t *testing.T) {
 	definition := discoveryDefinition(20).AsTemplate()
 	rule := &definition.Rules[0]
@@ -104,7 +104,7 @@ func TestDiscoveredTriggerTexts(t *testing.T) {
 	}
 }
 
-// BenchmarkTriggerValue applies values that change no trigger, with and without tags: both must cost the same.
+// BenchmarkTriggerValue applies values that change no trigger, with and without tags. Both must cost the same.
 func BenchmarkTriggerValue(b *testing.B) {
 	for _, tagged := range []bool{false, true} {
 		b.Run(fmt.Sprintf("tags=%v", tagged), func(b *testing.B) {
