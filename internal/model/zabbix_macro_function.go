@@ -6,6 +6,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ncruces/go-strftime"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
@@ -85,11 +89,17 @@ func (f *macroFunction) apply(value string) (result string, ok bool) {
 		return f.replace(value)
 	case "fmtnum":
 		return f.formatNumber(value)
+	case "fmttime":
+		return f.formatTime(value, time.Local)
+	case "tr":
+		return f.transliterate(value)
 	}
 	convert := map[string]func(string) string{
-		"lowercase": strings.ToLower, "uppercase": strings.ToUpper, "urlencode": url.PathEscape,
+		"lowercase": strings.ToLower, "uppercase": strings.ToUpper, "urldecode": decodeURL,
+		"urlencode":  func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") },
 		"btoa":       func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 		"htmlencode": strings.NewReplacer("&", "&amp;", `"`, "&quot;", "'", "&#39;", "<", "&lt;", ">", "&gt;").Replace,
+		"htmldecode": strings.NewReplacer("&amp;", "&", "&quot;", `"`, "&#39;", "'", "&#039;", "'", "&lt;", "<", "&gt;", ">").Replace,
 	}[f.name]
 	if convert == nil || len(f.params) > 0 {
 		return "", false
@@ -169,6 +179,147 @@ func (f *macroFunction) formatNumber(value string) (string, bool) {
 		return "", false
 	}
 	return strconv.FormatFloat(number, 'f', places, 64), true
+}
+
+// formatTime formats a time by the macro function fmttime, whose parameters are strftime's format and a time shift. The
+// value is a Unix time, or a time of the wall clock with or without a date. A time without a date is of 1 January 1970.
+func (f *macroFunction) formatTime(value string, zone *time.Location) (string, bool) {
+	if len(f.params) != 1 && len(f.params) != 2 {
+		return "", false
+	}
+	at, ok := parseMacroTime(value, zone)
+	if !ok {
+		return "", false
+	}
+	if len(f.params) == 2 {
+		shift, problem := item.ParseTimeShift(f.params[1])
+		if problem != "" {
+			return "", false
+		}
+		for _, step := range shift {
+			if step.Unit == 's' || step.Unit == 'm' {
+				return "", false
+			}
+		}
+		at = shift.Apply(at)
+	}
+	out := strftime.Format(f.params[0], at)
+	return out, out != "" && len(out) <= maxMacroResult
+}
+
+// parseMacroTime parses a value of the macro function fmttime. A time zone behind a date with time does not count, as in
+// Zabbix.
+func parseMacroTime(value string, zone *time.Location) (at time.Time, ok bool) {
+	value = strings.TrimLeft(value, " \t")
+	for _, form := range []string{"15:4:5", "2006-1-2T15:4:5"} {
+		for n := min(len(value), len("2006-01-02T15:04:05")); n >= len("1:2:3"); n-- { // further text does not count
+			t, err := time.ParseInLocation(form, value[:n], zone)
+			if err != nil || strings.Contains(value[:n], ".") {
+				continue
+			}
+			if t.Year() == 0 {
+				t = time.Date(1970, 1, 1, t.Hour(), t.Minute(), t.Second(), 0, zone)
+			}
+			return t, true
+		}
+	}
+	digits := value[:len(value)-len(strings.TrimLeft(value, "0123456789"))]
+	seconds, err := strconv.ParseInt(digits, 10, 32)
+	return time.Unix(seconds, 0).In(zone), err == nil && seconds != 0
+}
+
+// transliterate replaces single bytes of a value by the macro function tr. Its parameters are lists of bytes with ranges
+// such as a-z, as in the program tr; the last byte of a shorter second list replaces all further ones of the first.
+func (f *macroFunction) transliterate(value string) (string, bool) {
+	if len(f.params) != 2 {
+		return "", false
+	}
+	from, ok := expandBytes(f.params[0])
+	to, okTo := expandBytes(f.params[1])
+	if !ok || !okTo {
+		return "", false
+	}
+	if len(from) == 0 || len(to) == 0 {
+		return value, true
+	}
+	var table [256]byte
+	for i := range table {
+		table[i] = byte(i)
+	}
+	for i, c := range from {
+		table[c] = to[min(i, len(to)-1)]
+	}
+	out := []byte(value)
+	for i, c := range out {
+		out[i] = table[c]
+	}
+	return replaceInvalid(string(out)), true
+}
+
+// maxTransliteration bounds a list of bytes of the macro function tr, with its ranges written out.
+const maxTransliteration = 511
+
+// controls has the control characters that the macro function tr writes as a backslash with a letter.
+var controls = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
+
+// expandBytes writes out the ranges and escapes in a list of bytes for the macro function tr. ok is false for a
+// descending range and for a long list.
+func expandBytes(list string) (out []byte, ok bool) {
+	first, ranged := byte(0), false
+	for i := 0; i < len(list); i++ {
+		c := list[i]
+		if c == '\\' {
+			if i++; i == len(list) {
+				return append(out, '\\'), len(out) < maxTransliteration
+			}
+			c = list[i]
+			if control, ok := controls[c]; ok {
+				c = control
+			}
+		}
+		if !ranged && i+2 < len(list) && list[i+1] == '-' {
+			first, ranged = c, true
+			i++
+			continue
+		}
+		if !ranged {
+			first = c
+		}
+		if first > c {
+			return nil, false
+		}
+		for n := int(first); n <= int(c); n++ {
+			out = append(out, byte(n))
+		}
+		if ranged = false; len(out) > maxTransliteration {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// replaceInvalid replaces each byte that is not part of a character by a question mark.
+func replaceInvalid(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if r == utf8.RuneError {
+			r = '?'
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// decodeURL decodes %41 and + in a value. A value with an invalid escape stays as it is, as in Zabbix.
+func decodeURL(value string) string {
+	out, err := url.QueryUnescape(value)
+	if err != nil {
+		return value
+	}
+	return replaceInvalid(out)
 }
 
 // GroupsOf returns a function that returns the n-th capture group of a regular expression's match. at has the

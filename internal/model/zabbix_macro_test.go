@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMacroValues expands macros with contexts, and expects for each macro the value that fits its context best. The
@@ -129,14 +130,19 @@ func FuzzParseMacro(f *testing.F) {
 
 // TestMacroFunctions expands macros with functions, and expects the same results as in Zabbix.
 func TestMacroFunctions(t *testing.T) {
-	m, err := NewMacroValues(map[string]string{"{$URL}": "https://a.example/x y", "{$LIST}": "one, Two;<3>", "{$N}": "12.3456", `{$N:"a"}`: "7", "{$LINES}": "a=1\nb=2"})
+	m, err := NewMacroValues(map[string]string{"{$URL}": "https://a.example/x y", "{$LIST}": "one, Two;<3>", "{$N}": "12.3456", `{$N:"a"}`: "7", "{$LINES}": "a=1\nb=2",
+		"{$ESCAPED}": "&lt;a href=&quot;x&#039;y&#39;&quot;&gt; &amp;lt; &nbsp;", "{$QUERY}": "a+b%2Fc%c3%a4%ff", "{$BROKEN}": "a+b%2", "{$PLUS}": "a+ü~"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
 		`x{{$URL}.regsub("^https://([^/]+)", \1)}y`: "xa.exampley", `{{$LIST}.regsub("two","\0")}`: "", `{{$LIST}.iregsub("(two)","[\1]")}`: "[Two]", `{{$LINES}.regsub("^b=(.)$", "\1")}`: "2",
 		`{{$N}.fmtnum(2)}`: "12.35", `{{$N:a}.fmtnum(2)}`: "7", `{{$LIST}.uppercase()}{{$LIST}.lowercase()}`: "ONE, TWO;<3>one, two;<3>", `{{$N:a}.btoa()}`: "Nw==", `{{$LIST}.htmlencode()}`: "one, Two;&lt;3&gt;",
-		`{{$LIST}.regrepl("[a-z]+","<\0>",",","")}`: "<one> T<wo>;<3>", `{{$URL}.regsub("x","\")")}`: `")`, `{{$N}.fmtnum(2)`: "{12.3456.fmtnum(2)", "{{$N}}": "{12.3456}", `{{$URL}.urlencode()}`: "https:%2F%2Fa.example%2Fx%20y",
+		`{{$LIST}.regrepl("[a-z]+","<\0>",",","")}`: "<one> T<wo>;<3>", `{{$URL}.regsub("x","\")")}`: `")`, `{{$N}.fmtnum(2)`: "{12.3456.fmtnum(2)", "{{$N}}": "{12.3456}", `{{$URL}.urlencode()}`: "https%3A%2F%2Fa.example%2Fx%20y", `{{$PLUS}.urlencode()}`: "a%2B%C3%BC~",
+		`{{$ESCAPED}.htmldecode()}`: `<a href="x'y'"> &lt; &nbsp;`, `{{$QUERY}.urldecode()}`: "a b/cä?", `{{$BROKEN}.urldecode()}`: "a+b%2",
+		`{{$LIST}.tr("a-z","A-Z")}`: "ONE, TWO;<3>", `{{$LIST}.tr(oe,"01")}`: "0n1, Tw0;<3>", `{{$LIST}.tr("a-z",x)}`: "xxx, Txx;<3>", `{{$LIST}.tr("\\, -;",_)}`: "one__Two_<_>", `{{$LINES}.tr("\n-","|+")}`: "a=1|b=2",
+		`{{$LIST}.tr("","x")}`: "one, Two;<3>", `{{$PLUS}.tr("\-a-",x)}`: "x+ü~", `{{$LIST}.tr("z-a",x)}`: "!the function tr of the macro {$LIST} has no result for the value \"one, Two;<3>\"",
+		`{{$LIST}.tr(x)}`:     "!the function tr of the macro {$LIST} has no result for the value \"one, Two;<3>\"",
 		`{{$LIST}.fmtnum(2)}`: "!the function fmtnum of the macro {$LIST} has no result for the value \"one, Two;<3>\"", `{{$N}.other()}`: "!the function other of the macro {$N} has no result for the value \"12.3456\"",
 		`{{$N}.regsub(".{1000}","")}`: "!the function regsub of the macro {$N} has no result for the value \"12.3456\"", `{{$N}.regrepl(".{1000}","")}`: "!the function regrepl of the macro {$N} has no result for the value \"12.3456\"",
 		`{{$N}.regsub("(")}`: "!the function regsub of the macro {$N} has no result for the value \"12.3456\"",
@@ -159,4 +165,51 @@ func TestMacroFunctions(t *testing.T) {
 	if got, err := m.ExpandPublic(`{{$N}.fmtnum(1)}`); err != nil || got != `{{$N}.fmtnum(1)}` {
 		t.Errorf("secret %q %v", got, err)
 	}
+}
+
+// TestMacroFunctionFmttime formats times with the macro function fmttime, and expects the same results as in Zabbix.
+func TestMacroFunctionFmttime(t *testing.T) {
+	zone := time.FixedZone("CET", 3600)
+	for _, c := range []struct {
+		value  string
+		params []string
+		want   string // empty: no result
+	}{
+		{"1700000000", []string{"%Y-%m-%d %H:%M:%S %z"}, "2023-11-14 23:13:20 +0100"},
+		{"1700000000 s", []string{"%A, %d. %B %y, %j, %e, %I %p, %%, %F %T"}, "Tuesday, 14. November 23, 318, 14, 11 PM, %, 2023-11-14 23:13:20"},
+		{"1700000000", []string{"%F %T", "/d+1d"}, "2023-11-15 00:00:00"},
+		{"1700000000", []string{"%F %T", "-1M/w"}, "2023-10-09 00:00:00"},
+		{"1700000000", []string{"%F", "/y-1y"}, "2022-01-01"},
+		{"2024-02-29T10:20:30", []string{"%d.%m.%Y %R", "-1y"}, "28.02.2023 10:20"},
+		{"2024-02-29T10:20:30+05:00", []string{"%R", "+2h"}, "12:20"},
+		{"2024-02-29T10:20:30Z", []string{"%s"}, "1709198430"},
+		{"10:20:30", []string{"%H.%M"}, "10.20"},
+		{"9:5:7", []string{"%T"}, "09:05:07"},
+		{"0", []string{"%F"}, ""},
+		{"soon", []string{"%F"}, ""},
+		{"1700000000", []string{"%F", "1d"}, ""},
+		{"1700000000", []string{"%F", "/m"}, ""},
+		{"1700000000", []string{"%F", "+5"}, ""},
+		{"1700000000", []string{""}, ""},
+		{"1700000000", nil, ""},
+	} {
+		f := macroFunction{"fmttime", c.params}
+		if got, ok := f.formatTime(c.value, zone); ok != (c.want != "") || ok && got != c.want {
+			t.Errorf("%s %q: %q %v, expected %q", c.value, c.params, got, ok, c.want)
+		}
+	}
+}
+
+// FuzzMacroFunction applies random functions to random values, and expects bounded results.
+func FuzzMacroFunction(f *testing.F) {
+	f.Add(`{{$A}.tr("a-z\n","\-")}`, "abc")
+	f.Add(`{{$A}.fmttime("%F %T","/d-1h")}`, "2024-02-29T10:20:30+05:00")
+	f.Add(`{{$A}.urldecode()}{{$A}.htmldecode()}`, "%41&amp;")
+	f.Fuzz(func(t *testing.T, text, value string) {
+		m, _ := NewMacroValues(map[string]string{"{$A}": value})
+		calls := strings.Count(text, "{$")
+		if out, err := m.Expand(text); err == nil && len(out) > len(text)+calls*(6*len(value)+maxMacroResult) {
+			t.Fatalf("%q of %d bytes has %d bytes", text, len(value), len(out))
+		}
+	})
 }

@@ -303,7 +303,7 @@ func compileClock(c *compiler, n *node) evaluator {
 		if n.name == "now" || n.name == "time" {
 			return (w.now/clockInterval + 1) * clockInterval
 		}
-		return shiftStep{operator: '/', unit: 'd'}.apply(time.Unix(0, w.now).In(zone)).AddDate(0, 0, 1).UnixNano()
+		return item.ShiftStep{Operator: '/', Unit: 'd'}.Apply(time.Unix(0, w.now).In(zone)).AddDate(0, 0, 1).UnixNano()
 	})
 	name := n.name
 	return func(w *Windows) operand {

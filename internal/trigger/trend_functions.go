@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
 )
 
 // trendArguments reads the item and period arguments of a trend function, which uses hourly aggregates. The period consists of
@@ -12,18 +14,18 @@ import (
 func (c *compiler) trendArguments(n *node, most int) *historyCall {
 	h := c.historyArguments(n, most, numeric...)
 	p := &h.spec.period
-	if p.count > 0 || p.span < time.Hour || p.span%time.Hour != 0 || len(p.shift) == 0 || p.shift[0].operator != '/' {
+	if p.count > 0 || p.span < time.Hour || p.span%time.Hour != 0 || len(p.shift) == 0 || p.shift[0].Operator != '/' {
 		c.fail(n, "%s needs whole hours and a time shift with a unit: %s(//key,1h:now/h)", n.name, n.name)
 	}
 	for _, step := range p.shift {
-		if step.operator == '/' && strings.IndexByte("hdwMy", step.unit) < 0 || step.operator != '/' && strings.IndexByte("sm", step.unit) >= 0 {
+		if step.Operator == '/' && strings.IndexByte("hdwMy", step.Unit) < 0 || step.Operator != '/' && strings.IndexByte("sm", step.Unit) >= 0 {
 			c.fail(n, "the time shift of %s is in whole hours, days, weeks, months or years", n.name)
 		}
 	}
 	p.exclusive = true
 	h.spec.grain = int64(time.Hour)
 	h.program.timers = append(h.program.timers, func(w *Windows) int64 {
-		return shiftStep{operator: '/', unit: 'h'}.apply(time.Unix(0, w.now).In(c.scope.Zone)).Add(time.Hour).UnixNano()
+		return item.ShiftStep{Operator: '/', Unit: 'h'}.Apply(time.Unix(0, w.now).In(c.scope.Zone)).Add(time.Hour).UnixNano()
 	})
 	return h
 }
@@ -54,7 +56,7 @@ const maxSeasons = 100
 func compileBaseline(c *compiler, n *node) evaluator {
 	h := c.trendArguments(n, 4)
 	unit := h.argument(n, 2)
-	if len(unit) != 1 || strings.IndexByte("hdwMy", unit[0]) < 0 || unitSpans[unit[0]] < h.spec.period.span {
+	if len(unit) != 1 || strings.IndexByte("hdwMy", unit[0]) < 0 || item.UnitSpans[unit[0]] < h.spec.period.span {
 		c.fail(n, `the season of %s is a unit "h", "d", "w", "M" or "y" that is not shorter than the period`, n.name)
 	}
 	seasons, err := strconv.Atoi(h.argument(n, 3))
@@ -62,16 +64,16 @@ func compileBaseline(c *compiler, n *node) evaluator {
 		c.fail(n, "%s needs a number of seasons from 1 to %d", n.name, maxSeasons)
 	}
 	data := h.spec.period
-	h.spec.period.span += time.Duration(seasons) * unitSpans[unit[0]]
+	h.spec.period.span += time.Duration(seasons) * item.UnitSpans[unit[0]]
 	h.spec.period.month = 0
 	h.spec.load = loadFloat
-	if reach := h.spec.period.span + h.spec.period.delay(); reach/time.Hour > maxAggregates {
+	if reach := h.spec.period.span + h.spec.period.shift.Delay(); reach/time.Hour > maxAggregates {
 		c.fail(n, "%s reads %d hours, at most %d are kept", n.name, int(reach/time.Hour), maxAggregates)
 	}
 	i, empty := h.addWindow(values, sumFloat, "baseline"), h.unknownWithoutValues()
 	// average returns the mean of the period that lies a number of seasons back.
 	average := func(v *window, back int) (float64, bool) {
-		end := shiftStep{'-', unit[0], -back}.apply(time.Unix(0, v.end+1).In(c.scope.Zone)).UnixNano() - 1
+		end := item.ShiftStep{Operator: '-', Unit: unit[0], Amount: -back}.Apply(time.Unix(0, v.end+1).In(c.scope.Zone)).UnixNano() - 1
 		begin := data.startOf(end)
 		sum, count := 0.0, 0.0
 		for rank := range v.frontLen {

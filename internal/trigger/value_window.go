@@ -448,7 +448,7 @@ func (w *window) limitMemory(s *windowSpec) {
 		}
 	case w.size > limit || w.size > minTexts && w.textBytes() > maxTextBytes:
 		if w.grain == 0 {
-			w.grain = max(1, int64(s.period.span+s.period.delay())/maxAggregates)
+			w.grain = max(1, int64(s.period.span+s.period.shift.Delay())/maxAggregates)
 			w.weights = make([]uint32, len(w.entries))
 			for i := range w.size {
 				w.weights[w.ringIndex(i)] = 1
@@ -521,8 +521,8 @@ var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, tim
 // length is in nanoseconds; 0 means that values are not combined. A period up to an hour, moved by up to an
 // hour, has none. A longer period has slots of about a hundredth of the period.
 func slotLength(p *period) int64 {
-	reach := p.span + p.delay()
-	if p.span <= time.Hour && p.delay() <= time.Hour {
+	reach := p.span + p.shift.Delay()
+	if p.span <= time.Hour && p.shift.Delay() <= time.Hour {
 		return 0
 	}
 	for _, g := range grains {

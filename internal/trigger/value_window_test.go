@@ -261,7 +261,7 @@ func TestLongWindows(t *testing.T) {
 		p := compileText(t, fmt.Sprintf("%s(//%s,%s)", c.function, key, c.period))
 		w := p.NewWindows(0)
 		spec, _ := parsePeriod(c.period, time.UTC)
-		reach := spec.span + spec.delay()
+		reach := spec.span + spec.shift.Delay()
 		now := start
 		var series []item.Sample
 		for i := 0; time.Duration(now-start) < 2*reach; i++ {
