@@ -346,7 +346,7 @@ func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.Discove
 		v.EachDiscoveredItem(node, key, func(definition model.DefinitionID, macros string, own int, of *model.Item) {
 			one := zabbix.DiscoveredItem{Key: of.Key, Trapper: of.Trapper, Definition: definition, Macros: macros, DeclaredItems: own}
 			if of.IsCollected() && of.HTTP == nil { // only agents of Muster send HTTP requests
-				one.Interval = time.Duration(of.Interval)
+				one.Interval = of.Interval
 			}
 			list = append(list, one)
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 // itemTestFlags holds the flags of muster item test.
@@ -59,7 +60,11 @@ func (f *itemTestFlags) run(c *commandCall) error {
 	if !ok {
 		return model.Errorf(model.NotFound, "the template has no item %s", f.key).WithHint("its items: %s", strings.Join(t.keys(), ", "))
 	}
-	interval := cmp.Or(time.Duration(t.items[at].Interval), time.Duration(model.DefaultItemInterval))
+	schedule, err := when.ScheduleOf(cmp.Or(t.items[at].Interval, model.DefaultItemInterval), t.macros)
+	if err != nil {
+		return model.Errorf(model.Invalid, "item %s: %w", f.key, err)
+	}
+	interval := schedule.Period()
 	first := c.Now().Add(-time.Duration(len(f.values)-1) * interval)
 	for i, value := range f.values {
 		if i > 0 {
@@ -330,9 +335,9 @@ func sourceText(i *model.Item) string {
 	case i.NotCollected != "":
 		return "not collected: " + i.NotCollected
 	case i.Formula != "":
-		return "every " + i.Interval.String() + " = " + i.Formula
+		return "every " + string(i.Interval) + " = " + i.Formula
 	}
-	return "every " + i.Interval.String()
+	return "every " + string(i.Interval)
 }
 
 // stepText formats the output of a preprocessing step.

@@ -169,7 +169,7 @@ func describeItem(c *commandCall, name string) error {
 			c.printField("formula", "%s, every %s", one.Formula, one.Interval)
 		case one.Internal:
 			c.printField("from", "the server itself, every %s", one.Interval)
-		case one.Interval > 0:
+		case one.Interval != "":
 			c.printField("interval", "%s", one.Interval)
 		}
 		c.printField("state", "%s", itemState(one).Text)
@@ -259,7 +259,7 @@ func itemTraceSteps(i *v1.ItemState) []v1.Link {
 		source.Text += fmt.Sprintf("formula %s, every %s", i.Formula, i.Interval)
 	case i.Internal:
 		source.Text += fmt.Sprintf("the server measures itself, every %s", i.Interval)
-	case i.Interval > 0:
+	case i.Interval != "":
 		source.Text += fmt.Sprintf("the agent collects the item every %s", i.Interval)
 	default:
 		source.Text += "nobody collects the item"

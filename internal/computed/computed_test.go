@@ -78,18 +78,18 @@ func (d testDirectory) SourceUnit(model.Source) *directory.Unit { return d.unit 
 // TestEngineComputes computes aggregates and internal items of three nodes, and compares the values in the journal.
 func TestEngineComputes(t *testing.T) {
 	items := []model.Item{
-		{Key: "avg", Interval: 1e9, Formula: "avg(last_foreach(/*/load))"},
-		{Key: "busy", Interval: 1e9, Formula: `count(max_foreach(/*/load,1m),"gt",2)`},
-		{Key: "load", Interval: 1e9, Tags: map[string]string{"env": "test"}},
-		{Key: "none", Interval: 1e9, Formula: `sum(last_foreach(/*/load?[not tag="env"]))`},
-		{Key: "own", Interval: 1e9, Formula: "sum(last_foreach(//load))+max(max_foreach(/*/load,1m))"},
-		{Key: "same node", Interval: 1e9, Formula: "last(//load)"},
-		{Key: "seldom", Interval: 3600e9, Formula: "avg(last_foreach(/*/load))"},
-		{Key: "web", Interval: 1e9, Formula: `sum(sum_foreach(/*/load?[group="Web servers" and tag="env:test"],1m))`},
-		{Key: "zabbix[host,agent,available]", Interval: 1e9, Internal: true},
-		{Key: "zabbix[hosts]", Interval: 1e9, Internal: true},
-		{Key: "zabbix[nosuch]", Interval: 1e9, Internal: true},
-		{Key: "zabbix[queue,10s]", Interval: 1e9, Internal: true},
+		{Key: "avg", Interval: "1s", Formula: "avg(last_foreach(/*/load))"},
+		{Key: "busy", Interval: "1s", Formula: `count(max_foreach(/*/load,1m),"gt",2)`},
+		{Key: "load", Interval: "1s", Tags: map[string]string{"env": "test"}},
+		{Key: "none", Interval: "1s", Formula: `sum(last_foreach(/*/load?[not tag="env"]))`},
+		{Key: "own", Interval: "1s", Formula: "sum(last_foreach(//load))+max(max_foreach(/*/load,1m))"},
+		{Key: "same node", Interval: "1s", Formula: "last(//load)"},
+		{Key: "seldom", Interval: "1h", Formula: "avg(last_foreach(/*/load))"},
+		{Key: "web", Interval: "1s", Formula: `sum(sum_foreach(/*/load?[group="Web servers" and tag="env:test"],1m))`},
+		{Key: "zabbix[host,agent,available]", Interval: "1s", Internal: true},
+		{Key: "zabbix[hosts]", Interval: "1s", Internal: true},
+		{Key: "zabbix[nosuch]", Interval: "1s", Internal: true},
+		{Key: "zabbix[queue,10s]", Interval: "1s", Internal: true},
 	}
 	definition := (&model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000, Name: "t"}, Items: items}).ToDefinition()
 	unit := &directory.Unit{ID: 1000, Kind: "Template", Name: route.Name{Namespace: "default", Name: "t"}, Definition: definition}

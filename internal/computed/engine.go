@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -75,6 +76,7 @@ type compiledTemplate struct {
 type computedItem struct {
 	*model.Item
 	position uint32
+	interval int64            // ns
 	program  *trigger.Program // nil: an internal item, or fault is set
 	internal model.InternalKey
 	fault    error
@@ -142,9 +144,16 @@ func compileTemplate(c *model.TemplateDefinition, macros string, set map[string]
 	f, values := &compiledTemplate{definition: c, macros: macros}, c.MacroValues(set)
 	for i := range c.Items {
 		one := computedItem{Item: &c.Items[i], position: uint32(i)}
-		switch {
-		case !one.IsComputed():
+		if !one.IsComputed() {
 			continue
+		}
+		interval, err := when.FixedInterval(one.Interval, values)
+		if one.fault = err; err != nil {
+			interval = model.DefaultItemInterval.First()
+		}
+		one.interval = int64(interval)
+		switch {
+		case err != nil:
 		case one.Internal:
 			var key string
 			if key, one.fault = values.Expand(one.Key); one.fault == nil {
@@ -186,7 +195,7 @@ func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 	for _, f := range e.forms {
 		var due []*computedItem
 		for i := range f.items {
-			if interval := int64(f.items[i].Interval); now.UnixNano()/interval > last.UnixNano()/interval {
+			if interval := f.items[i].interval; now.UnixNano()/interval > last.UnixNano()/interval {
 				due = append(due, &f.items[i])
 			}
 		}

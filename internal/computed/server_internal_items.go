@@ -38,11 +38,11 @@ func (s *itemStatistics) addNode(server *Server, node model.NodeID, now time.Tim
 		if unsupported {
 			s.unsupported++
 		}
-		if !of.IsCollected() || of.Interval <= 0 {
+		if !of.IsCollected() || of.Interval.First() <= 0 {
 			return
 		}
-		s.perSecond += 1 / time.Duration(of.Interval).Seconds()
-		if late := model.Duration(now.UnixNano()-at) - of.Interval; at > 0 && late > 0 {
+		s.perSecond += 1 / of.Interval.First().Seconds()
+		if late := model.Duration(now.UnixNano()-at) - model.Duration(of.Interval.First()); at > 0 && late > 0 {
 			s.late = append(s.late, late)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 func fileSystems(edit func(*model.DefinitionRule)) *model.DefinitionRule {
 	d := &model.DefinitionRule{
 		Key:          "vfs.fs.discovery",
-		Items:        []model.Item{{Key: "vfs.fs.size[{#FSNAME},pused]", Interval: model.Duration(time.Minute), Tags: map[string]string{"fs": "{#FSNAME}"}}},
+		Items:        []model.Item{{Key: "vfs.fs.size[{#FSNAME},pused]", Interval: "1m", Tags: map[string]string{"fs": "{#FSNAME}"}}},
 		Triggers:     []model.DefinitionTrigger{{Name: "{#FSNAME}: full", Expression: `last(//vfs.fs.size[{#FSNAME},pused])>{$MAX:"{#FSNAME}"}`, Severity: model.Average}},
 		DeleteAfter:  model.Duration(time.Hour),
 		DisableAfter: 0,
@@ -133,7 +133,7 @@ func TestLostEntities(t *testing.T) {
 			items, triggers := r.Items(s, e), TriggersOf(r, s, e, trigger.ReplaceEntityMacros)
 			state := "found"
 			switch {
-			case e.Disabled && len(triggers) == 0 && items[0].Interval == 0 && strings.HasPrefix(items[0].NotCollected, "not discovered since 2001-09-09T01:46:4"):
+			case e.Disabled && len(triggers) == 0 && items[0].Interval == "" && strings.HasPrefix(items[0].NotCollected, "not discovered since 2001-09-09T01:46:4"):
 				state = "disabled"
 			case e.LostAt != 0 && len(triggers) == 1:
 				state = "lost"
@@ -283,7 +283,7 @@ func TestMacroFunctions(t *testing.T) {
 	d := &model.DefinitionRule{
 		Key: "list",
 		Items: []model.Item{
-			{Key: `disk[{{#NAME}.regsub("^(.*) .*$","\1")},used]`, Interval: model.Duration(time.Minute)},
+			{Key: `disk[{{#NAME}.regsub("^(.*) .*$","\1")},used]`, Interval: "1m"},
 			{Key: `port["{{#NAME}.uppercase()}"]`, From: "list", Steps: []model.Step{
 				{Name: "jsonPath", Parameters: []string{`$[?(@.name == "{#NAME}")].{{#NAME}.iregsub("^([A-Z]+)", "\1")}`}},
 				{Name: "matches", Parameters: []string{`{{#NAME}.regsub("(.)$", "\0+")}`}},
@@ -319,5 +319,36 @@ func TestMacroFunctions(t *testing.T) {
 	c := &model.TemplateDefinition{Rules: []model.DefinitionRule{*d}}
 	if names := c.Dependencies("sda of a12"); !slices.Equal(names, []string{"sda is away"}) {
 		t.Errorf("dependencies %q", names)
+	}
+}
+
+// TestIntervalsOfEntities makes items whose interval has macros of the entity, and expects its values. The times of lost
+// entities have macros of the node.
+func TestIntervalsOfEntities(t *testing.T) {
+	d := fileSystems(func(d *model.DefinitionRule) {
+		d.Items[0].Interval, d.DeleteAfterText, d.DisableAfterText = "{#EVERY}", "{$KEEP}", "{$KEEP}"
+		d.Overrides = []model.DiscoveryOverride{{Name: "o", Filter: &model.DiscoveryFilter{Conditions: []model.DiscoveryCondition{{Macro: "{#OWN}", Exists: new(true)}}}, Items: []model.ItemOverride{{Interval: "{$OWN}"}}}}
+	})
+	values := testenv.Value(model.NewMacroValues(map[string]string{"{$KEEP}": "86400"}))(t)
+	r := testenv.Value(Compile(d, values))(t)
+	if day := model.Duration(24 * time.Hour); r.DeleteAfter != day || r.DisableAfter != day {
+		t.Errorf("lost entities: %s and %s", r.DeleteAfter, r.DisableAfter)
+	}
+	s, _, err := r.Update(r.ConvertState(nil), `[{"{#FSNAME}":"/","{#EVERY}":"30"},{"{#FSNAME}":"/b","{#EVERY}":"1h","{#OWN}":"1"}]`, 1)
+	testenv.NoError(t, err)
+	for i, want := range []model.Interval{"30", "{$OWN}"} {
+		if items := r.Items(s, &s.Entities[i]); len(items) != 1 || items[0].Interval != want {
+			t.Errorf("entity %d: %+v, expected the interval %s", i, items, want)
+		}
+	}
+	if got := values.WithMacros([]model.Item{{Interval: "30"}}); got[0].Interval != "30s" {
+		t.Errorf("interval %s", got[0].Interval)
+	}
+	for _, bad := range []string{"{$NONE}", "{$BAD}"} {
+		d.DeleteAfterText = bad
+		values := testenv.Value(model.NewMacroValues(map[string]string{"{$KEEP}": "never", "{$BAD}": "soon"}))(t)
+		if _, err := Compile(d, values); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }

@@ -60,7 +60,7 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 			if o.Discover != nil {
 				of.Disabled = !*o.Discover
 			}
-			if o.Interval > 0 && of.Interval > 0 {
+			if o.Interval != "" && of.Interval != "" {
 				of.Interval = o.Interval
 			}
 			of.Tags = model.MergeTags(of.Tags, o.Tags)
@@ -70,7 +70,7 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 		}
 		of.Tags = maps.Clone(of.Tags)
 		of.Key, of.From = ReplaceInKey(of.Key, value), ReplaceInKey(of.From, value)
-		of.Unit = model.ReplaceEntityMacros(of.Unit, value)
+		of.Unit, of.Interval = model.ReplaceEntityMacros(of.Unit, value), model.Interval(model.ReplaceEntityMacros(string(of.Interval), value))
 		for name := range of.Tags {
 			of.Tags[name] = model.ReplaceEntityMacros(of.Tags[name], value)
 		}
@@ -79,7 +79,7 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 			of.HTTP, _ = of.HTTP.ExpandTexts(func(text string) (string, error) { return model.ReplaceEntityMacros(text, value), nil })
 		}
 		if e.Disabled {
-			of.Interval, of.NotCollected = 0, "not discovered since "+time.Unix(0, e.LostAt).UTC().Format(time.RFC3339)
+			of.Interval, of.NotCollected = "", "not discovered since "+time.Unix(0, e.LostAt).UTC().Format(time.RFC3339)
 		}
 		if len(of.Key) <= maxKey {
 			list = append(list, of)

@@ -34,8 +34,12 @@ type Rule struct {
 	overrides []*filter // of each override
 }
 
-// Compile compiles a discovery rule. Its filter contains the given values of user macros.
+// Compile compiles a discovery rule. Its filter and its times of lost entities contain the
+// given values of user macros.
 func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err error) {
+	if d, err = d.WithMacros(values); err != nil {
+		return nil, err
+	}
 	r = &Rule{DefinitionRule: d, macros: macrosOf(d)}
 	for i := range d.Items {
 		for _, macro := range model.EntityMacros(d.Items[i].Key) {
@@ -70,7 +74,7 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 	}
 	for i := range d.Items {
 		of := &d.Items[i]
-		add(of.Key, of.From, of.Unit)
+		add(of.Key, of.From, of.Unit, string(of.Interval))
 		for name := range of.Tags {
 			add(of.Tags[name])
 		}
@@ -89,6 +93,7 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 			}
 		}
 		for k := range d.Overrides[i].Items {
+			add(string(d.Overrides[i].Items[k].Interval))
 			for _, value := range d.Overrides[i].Items[k].Tags {
 				add(value)
 			}

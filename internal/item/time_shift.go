@@ -9,7 +9,7 @@ import (
 // TimeShift moves a time in steps, such as /d and -1h in Zabbix's now/d-1h.
 type TimeShift []ShiftStep
 
-// ShiftStep is one step of a time shift, such as /d (to the start of the day) or -1h.
+// ShiftStep is one step of a time shift, such as /d or -1h. /d is the start of the day.
 type ShiftStep struct {
 	Operator byte // '/', '-' or '+'
 	Unit     byte // s m h d w M y

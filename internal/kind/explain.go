@@ -136,6 +136,7 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[model.Secret]():         "text, {secret: NAME}, {fromFile: PATH} or {fromEnv: NAME}",
 	reflect.TypeFor[json.RawMessage]():      "anything",
 	reflect.TypeFor[model.Duration]():       "duration (30s, 5m, 1h30m, 7d)",
+	reflect.TypeFor[model.Interval]():       "duration (30s, 5m, 1h30m, 7d) or text",
 	reflect.TypeFor[model.Time]():           "time (2026-12-24T18:00:00Z)",
 	reflect.TypeFor[model.Size]():           "size (65536, 64KiB, 1MiB)",
 	reflect.TypeFor[model.Scalar]():         "text, number, true or false",

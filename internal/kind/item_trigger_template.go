@@ -7,13 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 // Template returns the resource kind Template, a set of items and triggers for nodes.
@@ -132,7 +132,7 @@ func triggerText(t *model.Trigger) string {
 
 // itemText formats an item as one line, with its key, source and preprocessing steps.
 func itemText(item *model.Item) string {
-	when := "every " + cmp.Or(item.Interval, model.DefaultItemInterval).String()
+	when := "every " + string(cmp.Or(item.Interval, model.DefaultItemInterval))
 	switch {
 	case item.Disabled:
 		when = "disabled"
@@ -169,7 +169,7 @@ const (
 	maxStepParameter = 64 << 10
 	maxParameters    = 100
 	maxExpression    = 8192
-	minItemInterval  = model.Duration(time.Second)
+	maxIntervalText  = 1024
 )
 
 // validateTemplate validates the spec of a Template.
@@ -366,9 +366,9 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 	v.RequireLine(at+".key", item.Key, maxItemKey)
 	typ, ok := item.ValueType()
 	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
-	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
+	validateInterval(v, at+".interval", item.Interval, item.IsComputed(), macros)
 	ways := 0
-	for _, set := range []bool{item.Interval != 0 || item.Formula != "" || item.Internal || item.HTTP != nil, item.From != "", item.Trapper, item.NotCollected != ""} {
+	for _, set := range []bool{item.Interval != "" || item.Formula != "" || item.Internal || item.HTTP != nil, item.From != "", item.Trapper, item.NotCollected != ""} {
 		if set {
 			ways++
 		}
@@ -386,6 +386,8 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that collects the whole value", "the item names itself as its master item")
 	v.FlawIf(item.From != "" && !keys[item.From], at+".from", "name the key of an item of this template", "the template has no item %q", item.From)
 	v.RequireLine(at+".unit", item.Unit, model.MaxText)
+	_, err := macros.Expand(item.Unit)
+	recordMacroError(v, at+".unit", err)
 	v.validateMetricTags(at+".tags", item.Tags)
 	v.FlawIf(len(item.Steps) > maxSteps, at+".steps", "", "%d steps, at most %d", len(item.Steps), maxSteps)
 	for k := range item.Steps {
@@ -403,6 +405,33 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 	if missing == nil {
 		_, err := prep.Compile(discovery.SampleSteps(steps), typ, javascript.Compile)
 		v.recordCompileError(at+".steps", err)
+	}
+}
+
+// validateInterval validates the interval of an item. A macro without a default is validated on the nodes alone, and one of an
+// entity on the entities.
+func validateInterval(v *Validator, at string, i model.Interval, computed bool, macros *model.MacroValues) {
+	v.FlawIf(len(i) > maxIntervalText, at, "", "longer than %d bytes", maxIntervalText)
+	if d, ok := i.Fixed(); ok {
+		v.InRange(at, d, model.MinItemInterval, maxInterval)
+		return
+	}
+	if _, err := macros.Expand(string(i)); err == nil && strings.Contains(string(i), "{#") {
+		return
+	}
+	var err error
+	if computed {
+		_, err = when.FixedInterval(i, macros)
+	} else {
+		_, err = when.ScheduleOf(i, macros)
+	}
+	recordMacroError(v, at, err)
+}
+
+// recordMacroError records the error of a text with macros, except the error that a macro has no default.
+func recordMacroError(v *Validator, field string, err error) {
+	if missing := (*model.MissingMacroError)(nil); !errors.As(err, &missing) {
+		v.recordCompileError(field, err)
 	}
 }
 

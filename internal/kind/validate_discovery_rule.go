@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
@@ -25,8 +26,15 @@ func (t *templateValidation) validateDiscoveryRule(at string, r *model.Discovery
 	v.FlawIf(len(r.Triggers) > maxItems, at+".triggers", "divide the rule", "%d triggers, at most %d", len(r.Triggers), maxItems)
 	v.FlawIf(len(r.Overrides) > maxRuleParts, at+".overrides", "", "%d overrides, at most %d", len(r.Overrides), maxRuleParts)
 	for i, text := range []string{r.DisableAfter, r.DeleteAfter} {
+		field := at + []string{".disableAfter", ".deleteAfter"}[i]
+		v.RequireLine(field, text, model.MaxText)
+		if strings.Contains(text, "{$") {
+			_, err := (&model.DefinitionRule{DisableAfterText: text}).WithMacros(t.macros)
+			recordMacroError(v, field, err)
+			continue
+		}
 		_, err := model.ParseLostAfter(cmp.Or(text, model.DefaultDeleteAfter))
-		v.FlawIf(err != nil, at+[]string{".disableAfter", ".deleteAfter"}[i], "write now, never, or a time such as 7d", "%v", err)
+		v.FlawIf(err != nil, field, "write now, never, or a time such as 7d", "%v", err)
 	}
 	masters := map[string]bool{}
 	for key := range keys {
@@ -89,7 +97,7 @@ func (t *templateValidation) validateOverrides(at string, r *model.DiscoveryRule
 		t.validateEntityFilter(in+".filter", o.Filter)
 		for k := range o.Items {
 			change := &o.Items[k]
-			t.v.InRange(fmt.Sprintf("%s.items[%d].interval", in, k), change.Interval, minItemInterval, maxInterval)
+			validateInterval(t.v, fmt.Sprintf("%s.items[%d].interval", in, k), change.Interval, false, t.macros)
 			t.v.validateMetricTags(fmt.Sprintf("%s.items[%d].tags", in, k), change.Tags)
 			for _, key := range change.Keys {
 				t.v.FlawIf(!slices.ContainsFunc(r.Items, func(one model.Item) bool { return one.Key == key }), fmt.Sprintf("%s.items[%d].keys", in, k), "name the key of an item of this rule, as it stands there", "the rule has no item %q", key)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 )
 
 // DiscoveryRule is a Zabbix low-level discovery rule, which finds entities of a node such as file systems. It
@@ -15,8 +14,8 @@ import (
 type DiscoveryRule struct {
 	// The key of the item whose value lists the entities, unique within the template: vfs.fs.discovery.
 	Key string `json:"key"`
-	// How often the agent collects it. Default 1h, unless from, trapper or notCollected is set.
-	Interval Duration `json:"interval,omitempty"`
+	// How often the agent collects it, as for items. Default 1h, unless from, trapper or notCollected is set.
+	Interval Interval `json:"interval,omitempty"`
 	// The request by which the agent collects it. The key is then only a name.
 	HTTP *HTTPRequest `json:"http,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
@@ -40,9 +39,9 @@ type DiscoveryRule struct {
 	// Prototypes of triggers over these items and the template's own items. Each name has a macro.
 	Triggers []Trigger `json:"triggers,omitempty"`
 	// How long the items of an entity that is no longer found stay in use: now (default), never, or a time such as 1h. Then
-	// nobody collects them, and their triggers go with their problems.
+	// nobody collects them, and their triggers go with their problems. It may have macros.
 	DisableAfter string `json:"disableAfter,omitempty"`
-	// How long such an entity stays listed: now, never, or a time; default 7d.
+	// How long such an entity stays listed: now, never, or a time; default 7d. It may have macros.
 	DeleteAfter string `json:"deleteAfter,omitempty"`
 	// Nothing is discovered while this is true.
 	Disabled bool `json:"disabled,omitempty"`
@@ -112,7 +111,7 @@ type ItemOverride struct {
 	// The items are made, or are not.
 	Discover *bool `json:"discover,omitempty"`
 	// How often the agent collects them.
-	Interval Duration `json:"interval,omitempty"`
+	Interval Interval `json:"interval,omitempty"`
 	// Tags to add.
 	Tags map[string]string `json:"tags,omitempty"`
 }
@@ -131,7 +130,7 @@ type TriggerOverride struct {
 
 // Defaults of a discovery rule.
 const (
-	DefaultRuleInterval = Duration(time.Hour)
+	DefaultRuleInterval = Interval("1h")
 	DefaultDisableAfter = "now"
 	DefaultDeleteAfter  = "7d"
 )
@@ -175,9 +174,18 @@ func (r *DiscoveryRule) Definition() DefinitionRule {
 	}
 	slices.SortFunc(out.Items, func(a, b Item) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(out.Triggers, func(a, b DefinitionTrigger) int { return strings.Compare(a.Name, b.Name) })
-	out.DisableAfter, _ = ParseLostAfter(cmp.Or(r.DisableAfter, DefaultDisableAfter))
-	out.DeleteAfter, _ = ParseLostAfter(cmp.Or(r.DeleteAfter, DefaultDeleteAfter))
+	out.DisableAfter, out.DisableAfterText = lostAfterOf(r.DisableAfter, DefaultDisableAfter)
+	out.DeleteAfter, out.DeleteAfterText = lostAfterOf(r.DeleteAfter, DefaultDeleteAfter)
 	return out
+}
+
+// lostAfterOf returns a time of lost entities in the form of a compiled Template. With macros, the text is the second result.
+func lostAfterOf(text, deflt string) (d Duration, macros string) {
+	if strings.Contains(text, "{$") {
+		text, macros = "", text
+	}
+	d, _ = ParseLostAfter(cmp.Or(text, deflt))
+	return d, macros
 }
 
 // WithInterval returns a copy of the item, with the default interval if a collected item has none. Only items
@@ -230,6 +238,8 @@ type DefinitionRule struct {
 	Triggers     []DefinitionTrigger // prototypes, ascending by name
 	DisableAfter Duration            // Forever: never
 	DeleteAfter  Duration            // likewise
+	// Texts with macros of the two times; empty: they have none.
+	DisableAfterText, DeleteAfterText string
 }
 
 // EntityMacroLength returns the length of a discovery macro, such as {#FSNAME}, at the start of a text. It

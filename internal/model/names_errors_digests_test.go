@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and back, and expects the same
@@ -242,7 +241,7 @@ func BenchmarkResultDigest(b *testing.B) {
 // source is that of their values.
 func TestItemsCountAsTheirMaster(t *testing.T) {
 	s := TemplateSpec{Items: []Item{
-		{Key: "load", Interval: Duration(time.Minute)}, {Key: "load1", From: "load"}, {Key: "load2", From: "load1"},
+		{Key: "load", Interval: "1m"}, {Key: "load1", From: "load"}, {Key: "load2", From: "load1"},
 		{Key: "sent", Trapper: true}, {Key: "sent1", From: "sent"}, {Key: "snmp", NotCollected: "SNMP"}, {Key: "snmp1", From: "snmp"},
 		{Key: "a", From: "b"}, {Key: "b", From: "a"}, // refused elsewhere: the count must end
 	}}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
@@ -53,8 +52,9 @@ type Item struct {
 	// float (default), unsigned, text, log or boolean.
 	Type string `json:"type,omitempty"`
 	// How often the agent collects it, or the server computes it; each node has a fixed offset of its own. Default 1m, unless
-	// from, trapper or notCollected is set.
-	Interval Duration `json:"interval,omitempty"`
+	// from, trapper or notCollected is set. It may have macros ({$INTERVAL}), and for agents Zabbix's custom intervals
+	// (1m;10s/1-5,09:00-18:00;h23m50).
+	Interval Interval `json:"interval,omitempty"`
 	// The request by which the agent collects it. The key is then only a name: shop.orders.
 	HTTP *HTTPRequest `json:"http,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
@@ -68,7 +68,7 @@ type Item struct {
 	Internal bool `json:"internal,omitempty"`
 	// The reason why nobody collects it yet, instead of interval: SNMP .1.3.6.1.2.1.1.3.0.
 	NotCollected string `json:"notCollected,omitempty"`
-	// The unit of its values: B, %, s, bps.
+	// The unit of its values: B, %, s, bps. It may have macros.
 	Unit string `json:"unit,omitempty"`
 	// The name of the value map of this template that has texts for its values.
 	ValueMap string `json:"valueMap,omitempty"`
@@ -180,7 +180,7 @@ type Trigger struct {
 }
 
 // DefaultItemInterval is the interval of an item that names neither interval nor from.
-const DefaultItemInterval = Duration(time.Minute)
+const DefaultItemInterval Interval = "1m"
 
 // SeverityName returns the name of the severity of the trigger's problem.
 func (t *Trigger) SeverityName() string { return cmp.Or(t.Severity, Average.String()) }

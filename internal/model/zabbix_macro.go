@@ -446,6 +446,8 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 			do(items[i].Key)
 			do(items[i].Formula)
 			items[i].HTTP.EachText(do)
+			do(string(items[i].Interval))
+			do(items[i].Unit)
 			for k := range items[i].Steps {
 				for _, text := range items[i].Steps[k].Texts() {
 					do(text)
@@ -467,8 +469,13 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 		r := &c.Rules[i]
 		ofParts(r.Items, r.Triggers)
 		ofFilter(r.Filter)
+		do(r.DisableAfterText)
+		do(r.DeleteAfterText)
 		for k := range r.Overrides {
 			ofFilter(r.Overrides[k].Filter)
+			for _, change := range r.Overrides[k].Items {
+				do(string(change.Interval))
+			}
 		}
 	}
 }
@@ -503,8 +510,8 @@ func (c *TemplateDefinition) eachShownText(do func(text string)) {
 	}
 }
 
-// MacroNames returns the sorted names of the Properties that may set the Template's macros. Macros in its keys, steps
-// and expressions count, too. No Property sets a secret macro.
+// MacroNames returns the sorted names of the Properties that may set the Template's macros. Macros in its keys, intervals,
+// units, steps and expressions count, too. No Property sets a secret macro.
 func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -210,6 +211,27 @@ func FuzzMacroFunction(f *testing.F) {
 		calls := strings.Count(text, "{$")
 		if out, err := m.Expand(text); err == nil && len(out) > len(text)+calls*(6*len(value)+maxMacroResult) {
 			t.Fatalf("%q of %d bytes has %d bytes", text, len(value), len(out))
+		}
+	})
+}
+
+// FuzzInterval decodes random texts as intervals, and expects the same interval after another round.
+func FuzzInterval(f *testing.F) {
+	f.Add("90")
+	f.Add("1h30m")
+	f.Add("1m;h9")
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, ok := ParseZabbixTime(text); ok && (d < 0 || d > MaxInterval) {
+			t.Fatal(d)
+		}
+		var i, again Interval
+		body, _ := json.Marshal(text)
+		if i.UnmarshalJSON(body) != nil {
+			return
+		}
+		body, _ = json.Marshal(i)
+		if i != "" && (again.UnmarshalJSON(body) != nil || again != i) {
+			t.Fatalf("%q: %q, then %q", text, i, again)
 		}
 	})
 }

@@ -191,6 +191,8 @@ func codeDefinitionRule(c *coder, x *model.DefinitionRule) {
 	messages(c, 6, "triggers", "DefinitionTrigger", &x.Triggers, 10000, codeDefinitionTrigger)
 	number(c, 7, "disable_after_ns", &x.DisableAfter, 1<<63-1)
 	number(c, 8, "delete_after_ns", &x.DeleteAfter, 1<<63-1)
+	c.text(9, "disable_after_text", &x.DisableAfterText, 255)
+	c.text(10, "delete_after_text", &x.DeleteAfterText, 255)
 }
 
 // codeDiscoveryFilter encodes or decodes the fields of the message DiscoveryFilter.
@@ -221,7 +223,7 @@ func codeDiscoveryOverride(c *coder, x *model.DiscoveryOverride) {
 func codeItemOverride(c *coder, x *model.ItemOverride) {
 	c.textList(1, "keys", &x.Keys, 10000, 2048)
 	c.optionalFlag(2, "discover", &x.Discover)
-	number(c, 3, "interval_ns", &x.Interval, 1<<63-1)
+	c.text(3, "interval", (*string)(&x.Interval), 1024)
 	c.texts(4, "tags", &x.Tags, 1024)
 }
 
@@ -317,7 +319,7 @@ func codeWaiverDefinition(c *coder, x *model.WaiverDefinition) {
 func codeItem(c *coder, x *model.Item) {
 	c.text(1, "key", &x.Key, 2048)
 	c.text(2, "type", &x.Type, 255)
-	number(c, 3, "interval_ns", &x.Interval, 1<<63-1)
+	c.text(3, "interval", (*string)(&x.Interval), 1024)
 	c.text(4, "from", &x.From, 2048)
 	c.text(5, "unit", &x.Unit, 255)
 	messages(c, 6, "steps", "Step", &x.Steps, 100, codeStep)

@@ -2,6 +2,7 @@ package zabbiximport
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -85,10 +86,10 @@ func (im *importer) importRuleItem(r *ruleImport) {
 		im.noteLoss(r.entity, r.subject, "its master item %q is not in the template: it discovers nothing", master)
 	}
 	switch {
-	case of.IsCollected() && of.Interval == 0:
+	case of.IsCollected() && of.Interval == "":
 		of.Interval = model.DefaultItemInterval // the default of rules is another
 	case of.Interval == model.DefaultRuleInterval:
-		of.Interval = 0
+		of.Interval = ""
 	}
 	r.spec = model.DiscoveryRule{
 		Key: of.Key, Interval: of.Interval, HTTP: of.HTTP, From: of.From, Trapper: of.Trapper, NotCollected: of.NotCollected, Steps: of.Steps, Disabled: isDisabled(r.entity),
@@ -220,8 +221,11 @@ func (im *importer) convertLifetime(r *ruleImport, kind, text string) string {
 		return "now"
 	}
 	expanded, err := r.macros.Expand(text)
-	d, ok := parseTime(expanded)
+	d, ok := model.ParseZabbixTime(expanded)
+	missing := (*model.MissingMacroError)(nil)
 	switch {
+	case strings.Contains(text, "{$") && (ok || errors.As(err, &missing)):
+		return text
 	case err != nil || !ok:
 		im.noteLoss(r.entity, r.subject, "the time %s after which lost entities go cannot be read: it is %s", text, model.DefaultDeleteAfter)
 		return model.DefaultDeleteAfter
@@ -377,11 +381,10 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 	} else {
 		change := model.ItemOverride{Keys: names, Discover: discover, Tags: im.importTags(e, what)}
 		if text := e.TextOf("delay"); text != "" {
-			expanded, err := r.macros.Expand(text)
-			if d, ok := parseTime(expanded); err == nil && ok && d > 0 {
-				change.Interval = model.Duration(d)
-			} else {
-				im.noteLoss(e, what, "interval %s left out", text)
+			var err error
+			if change.Interval, err = r.convertInterval(text); err != nil {
+				im.noteLoss(e, what, "interval left out: %s", conversion.OneLine(err.Error()))
+				change.Interval = ""
 			}
 		}
 		o.Items = append(o.Items, change)

@@ -119,7 +119,7 @@ func (im *importer) importRequestTimeout(t *template, e *conversion.Mapping, wha
 		return
 	}
 	expanded, err := t.macros.Expand(text)
-	d, ok := parseTime(expanded)
+	d, ok := model.ParseZabbixTime(expanded)
 	switch {
 	case err != nil || !ok || d == 0:
 		im.noteLoss(e, what, "time-out %s cannot be read: it is 3 seconds", text)

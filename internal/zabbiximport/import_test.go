@@ -138,13 +138,3 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
-
-// FuzzParseTime parses random texts as durations, such as 5m, and expects no panic.
-func FuzzParseTime(f *testing.F) {
-	f.Add("5m")
-	f.Fuzz(func(t *testing.T, text string) {
-		if d, ok := parseTime(text); ok && d < 0 {
-			t.Fatal(d)
-		}
-	})
-}

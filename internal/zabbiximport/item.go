@@ -2,12 +2,11 @@ package zabbiximport
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/discovery"
@@ -15,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 // valueTypes has the types of values by their names in exports.
@@ -140,9 +140,9 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 	case "CALCULATED":
 		im.importFormula(t, e, what, of)
 	case "INTERNAL":
+		of.Internal = true
 		im.importInterval(t, e, what, of)
 		e.IgnoreFields(connectionFields...)
-		of.Internal = true
 		if _, err := model.ParseInternalKey(of.Key); err != nil {
 			im.markNotCollected(e, what, of, "internal item: "+err.Error())
 			im.noteLoss(e, what, "%v", err)
@@ -161,7 +161,6 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 // importFormula imports the formula of a calculated item. checkFormulas compiles it, when all items of the template
 // are known.
 func (im *importer) importFormula(t *template, e *conversion.Mapping, what string, of *model.Item) {
-	im.importInterval(t, e, what, of)
 	formula, err := trigger.ReplaceHosts(im.expressionOf(e, "params"), func(host string) (string, error) {
 		if host == t.name {
 			return "", nil
@@ -174,6 +173,7 @@ func (im *importer) importFormula(t *template, e *conversion.Mapping, what strin
 		return
 	}
 	of.Formula = strings.TrimSpace(formula)
+	im.importInterval(t, e, what, of)
 	t.formulas[of.Key] = e
 }
 
@@ -206,58 +206,52 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 // markNotCollected marks an item as not collected by Muster, and records the reason.
 func (im *importer) markNotCollected(e *conversion.Mapping, what string, of *model.Item, reason string) {
 	e.IgnoreFields(connectionFields...)
-	of.From, of.Interval, of.HTTP, of.Formula, of.Internal, of.NotCollected = "", 0, nil, "", false, conversion.OneLine(reason)
+	of.From, of.Interval, of.HTTP, of.Formula, of.Internal, of.NotCollected = "", "", nil, "", false, conversion.OneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
 		im.noteChange(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
 	}
 }
 
-// importInterval imports the interval of an item that agents collect. Custom intervals have no equivalent in Muster.
+// importInterval imports the interval of an item that agents collect or the server computes. Only agents follow custom
+// intervals.
 func (im *importer) importInterval(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	text := e.TextOf("delay")
-	expanded, err := t.macros.Expand(text)
-	first, custom, _ := strings.Cut(expanded, ";")
-	interval, ok := parseTime(first)
-	switch {
-	case text == "":
-		return
-	case err != nil:
-		im.noteLoss(e, what, "interval %s: %v; it is collected every minute", text, err)
-		return
-	case !ok:
-		im.noteLoss(e, what, "interval %s cannot be read; it is collected every minute", text)
-		return
-	case custom != "" && interval == 0:
-		im.noteLoss(e, what, "custom intervals have no equivalent in Muster: %s; it is collected every hour", custom)
-		interval = time.Hour
-	case custom != "":
-		im.noteLoss(e, what, "custom intervals have no equivalent in Muster: %s", custom)
-	case strings.Contains(text, "{$"):
-		im.noteChange(e, what, "interval %s became %s: intervals have no macros", text, expanded)
-	}
-	if interval == 0 {
-		im.noteLoss(e, what, "an interval of 0 has no equivalent in Muster; it is collected every minute")
+	if text == "" {
 		return
 	}
-	if of.Interval = model.Duration(interval); of.Interval == model.DefaultItemInterval {
-		of.Interval = 0
+	if first, custom, ok := strings.Cut(text, ";"); ok && of.IsComputed() {
+		im.noteLoss(e, what, "only agents follow custom intervals: %s left out", custom)
+		if text = first; text == "0" {
+			text = "1h"
+		}
+	}
+	interval, err := t.convertInterval(text)
+	if err != nil {
+		im.noteLoss(e, what, "%s; it is collected every minute", conversion.OneLine(err.Error()))
+		return
+	}
+	if of.Interval = interval; interval == model.DefaultItemInterval {
+		of.Interval = ""
 	}
 }
 
-// timeUnits has the units of times in exports.
-var timeUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
-
-// parseTime parses a duration of at most a year, such as 30, 30s, 5m or 1d.
-func parseTime(text string) (time.Duration, bool) {
-	unit := time.Second
-	if n := len(text); n > 0 && timeUnits[text[n-1]] != 0 {
-		unit, text = timeUnits[text[n-1]], text[:n-1]
+// convertInterval converts an interval of Zabbix. One with macros or custom intervals stays as it is written.
+func (t *template) convertInterval(text string) (model.Interval, error) {
+	if d, ok := model.ParseZabbixTime(text); ok {
+		if d == 0 {
+			return "", fmt.Errorf("an interval of 0 has no equivalent in Muster")
+		}
+		return model.IntervalOf(model.Duration(d)), nil
 	}
-	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || time.Duration(n) > model.MaxInterval/unit {
-		return 0, false
+	i := model.Interval(text)
+	if !i.HasMacros() && !i.IsCustom() {
+		return "", fmt.Errorf("interval %s cannot be read", text)
 	}
-	return time.Duration(n) * unit, true
+	_, err := when.ScheduleOf(i, t.macros)
+	if missing := (*model.MissingMacroError)(nil); errors.As(err, &missing) || strings.Contains(text, "{#") {
+		err = nil // nodes and entities have the value
+	}
+	return i, err
 }
 
 // importSteps imports the preprocessing steps of an item. An item with a step that has no equivalent in Muster would have wrong values: it is

@@ -24,7 +24,7 @@ func (im *importer) importSecrets(t *template, name string) {
 		case macro.Kind != model.NoContext:
 			im.noteLoss(macro.entity, what, "a secret macro has no context here")
 		case elsewhere:
-			im.noteLoss(macro.entity, what, "a step, trigger or filter has it: agents alone have the values of secret macros, in keys and requests")
+			im.noteLoss(macro.entity, what, "a step, trigger, filter, interval or unit has it: agents alone have the values of secret macros, in keys and requests")
 		case !inKeys:
 			im.noteLoss(macro.entity, what, "no item that an agent collects has it in its key or request")
 		default:
@@ -50,8 +50,12 @@ func (t *template) findMacroUses(name string) (inKeys, elsewhere bool) {
 		rule := &t.spec.Discovery[i]
 		triggers = append(triggers[:len(triggers):len(triggers)], rule.Triggers...)
 		filters := []*model.DiscoveryFilter{rule.Filter}
+		elsewhere = elsewhere || has(rule.DisableAfter) || has(rule.DeleteAfter)
 		for k := range rule.Overrides {
 			filters = append(filters, rule.Overrides[k].Filter)
+			for _, change := range rule.Overrides[k].Items {
+				elsewhere = elsewhere || has(string(change.Interval))
+			}
 		}
 		for _, f := range filters {
 			for k := 0; f != nil && k < len(f.Conditions); k++ {
@@ -64,7 +68,7 @@ func (t *template) findMacroUses(name string) (inKeys, elsewhere bool) {
 		log := strings.HasPrefix(of.Key, "log") // log, logrt and their counts: the agent reads no secret for the name of a file
 		inKeys = inKeys || of.IsCollected() && !log && has(of.Key)
 		of.HTTP.EachText(func(text string) { inKeys = inKeys || has(text) })
-		elsewhere = elsewhere || has(of.Formula) || log && has(of.Key)
+		elsewhere = elsewhere || has(of.Formula) || has(string(of.Interval)) || has(of.Unit) || log && has(of.Key)
 		for k := range of.Steps {
 			for _, text := range of.Steps[k].Texts() {
 				elsewhere = elsewhere || has(text)

@@ -80,10 +80,10 @@ func TestItemsDueTogetherShareOneMessage(t *testing.T) {
 	}
 	definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}}
 	for key := range keys {
-		definition.Items = append(definition.Items, model.Item{Key: key, Interval: model.Duration(10 * time.Second)})
+		definition.Items = append(definition.Items, model.Item{Key: key, Interval: "10s"})
 	}
-	definition.Items = append(definition.Items, model.Item{Key: "net.if.in[eth9]", Interval: model.Duration(10 * time.Second)},
-		model.Item{Key: "nosuch", Interval: model.Duration(10 * time.Second)}, model.Item{Key: "made", From: "nosuch"})
+	definition.Items = append(definition.Items, model.Item{Key: "net.if.in[eth9]", Interval: "10s"},
+		model.Item{Key: "nosuch", Interval: "10s"}, model.Item{Key: "made", From: "nosuch"})
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var blocks []*wire.Signal
@@ -138,7 +138,7 @@ func TestBlockedItemDelaysNoOtherItem(t *testing.T) {
 			return item.FromUnsigned(7), nil
 		}, "", true, everywhere}
 		go w.Run(t.Context())
-		interval := model.Duration(10 * time.Second)
+		interval := model.Interval("10s")
 		w.Set([]*model.TemplateDefinition{{Definition: model.Definition{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}}, noProperties)
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
@@ -178,7 +178,7 @@ func TestSlowWebPagesDelayNoFileSystemItem(t *testing.T) {
 			return item.FromUnsigned(7), nil
 		}, "", true, everywhere}
 		go w.Run(t.Context())
-		interval := model.Duration(10 * time.Second)
+		interval := model.Interval("10s")
 		var pages []model.Item
 		for i := range 10 * maxWaiting {
 			pages = append(pages, model.Item{Key: fmt.Sprintf("web.page.get[%03d]", i), Interval: interval})
@@ -215,7 +215,7 @@ func TestValueBlocksAreBounded(t *testing.T) {
 		go w.Run(t.Context())
 		definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}}
 		for range 250 {
-			definition.Items = append(definition.Items, model.Item{Key: "agent.ping", Interval: model.Duration(10 * time.Second)})
+			definition.Items = append(definition.Items, model.Item{Key: "agent.ping", Interval: "10s"})
 		}
 		w.Set([]*model.TemplateDefinition{definition}, noProperties)
 		time.Sleep(11 * time.Second)
@@ -228,6 +228,51 @@ func TestValueBlocksAreBounded(t *testing.T) {
 
 // noProperties is a property look-up that finds nothing, for tests of items without macros.
 func noProperties(string) ([]byte, string, bool) { return nil, "", false }
+
+// TestIntervalsHaveMacrosAndTimes collects items whose intervals have macros and times of the clock, and expects each at its
+// times. An item whose interval is no time sends the reason. A wall clock that is set back or ahead moves the times of the clock.
+func TestIntervalsHaveMacrosAndTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, set := time.Now(), time.Duration(0)
+		count := map[string]int{}
+		definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}, Macros: map[string]string{"{$BAD}": "soon"}, Items: []model.Item{
+			{Key: "agent.hostname", Interval: "{$EVERY}"}, {Key: "agent.ping", Interval: "{$BAD}"}, {Key: "agent.version", Interval: "0;m/10"},
+		}}
+		w := New(Config{
+			Boot: func() time.Duration { return time.Since(began) }, Wall: func() time.Time { return time.Now().Add(set).UTC() },
+			Emit: func(s *wire.Signal, _ *Position) {
+				var b wire.ValueBlock
+				testenv.NoError(t, b.Decode(s.Body))
+				var r wire.ColumnReader
+				testenv.NoError(t, r.Reset(&b))
+				for v := (wire.BlockValue{}); r.Next(&v); {
+					count[definition.Items[v.Position].Key]++
+					if v.Unsupported != (v.Position == 1) || v.Unsupported && !strings.HasPrefix(v.Value.String(), `the interval {$BAD} is "soon"`) {
+						t.Errorf("%s: %s", definition.Items[v.Position].Key, v.Value)
+					}
+				}
+			},
+		})
+		go w.Run(t.Context())
+		w.Set([]*model.TemplateDefinition{definition}, func(name string) ([]byte, string, bool) { return []byte(`"120"`), "", name == "{$EVERY}" })
+		expect := func(what string, hostname, ping, version int) {
+			t.Helper()
+			synctest.Wait()
+			if got := [3]int{count["agent.hostname"], count["agent.ping"], count["agent.version"]}; got != [3]int{hostname, ping, version} {
+				t.Errorf("%s: %v, expected %v", what, got, [3]int{hostname, ping, version})
+			}
+			clear(count)
+		}
+		time.Sleep(30*time.Minute + time.Second) // from midnight
+		expect("half an hour", 15, 30, 3)
+		set = -5 * time.Minute
+		time.Sleep(10 * time.Minute) // from 00:25 to 00:35
+		expect("set back", 5, 10, 1)
+		set = time.Hour - 5*time.Minute
+		time.Sleep(5 * time.Minute) // one missed time, then from 01:35 to 01:40
+		expect("set ahead", 3, 5, 2)
+	})
+}
 
 // tempFolder returns an empty folder for a test. The folder may stay on Windows, because Wine 8 removes no files.
 func tempFolder(t *testing.T) string {

@@ -41,9 +41,9 @@ func TestDiscoveredItemsAreCollected(t *testing.T) {
 		c := &model.TemplateDefinition{
 			Definition: model.Definition{ID: 5, Unit: 9},
 			Items: []model.Item{{Key: "found", Type: "text", From: "net.if.discovery", Steps: []model.Step{{Name: "trim", Parameters: []string{" "}}}},
-				{Key: "net.if.discovery", Type: "text", Interval: model.Duration(time.Minute)}},
+				{Key: "net.if.discovery", Type: "text", Interval: "1m"}},
 			Rules: []model.DefinitionRule{{Key: "found", DeleteAfter: model.Forever, Items: []model.Item{
-				{Key: "net.if.in[{#IFNAME},packets]", Type: "unsigned", Interval: model.Duration(10 * time.Minute)}, {Key: "x[{#IFNAME}]", From: "net.if.discovery"}}}},
+				{Key: "net.if.in[{#IFNAME},packets]", Type: "unsigned", Interval: "10m"}, {Key: "x[{#IFNAME}]", From: "net.if.discovery"}}}},
 		}
 		w.Set([]*model.TemplateDefinition{c}, func(string) ([]byte, string, bool) { return nil, "", false })
 		ctx, cancel := context.WithCancel(t.Context())

@@ -91,7 +91,7 @@ func TestHTTPItemsAreCollected(t *testing.T) {
 		fmt.Fprintf(w, "%s %s", r.Header.Get("X-Token"), strings.Repeat("x", 100_000))
 	}))
 	defer server.Close()
-	interval := model.Duration(10 * time.Second)
+	interval := model.Interval("10s")
 	definition := &model.TemplateDefinition{
 		Definition: model.Definition{ID: 5, Unit: 1000}, Macros: map[string]string{"{$URL}": server.URL}, Secrets: []model.DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token"}},
 		Items: []model.Item{

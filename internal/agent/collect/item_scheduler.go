@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +59,8 @@ type Scheduler struct {
 
 	mu          sync.Mutex
 	groups      []*itemGroup
-	rules       []*ruleState // discovery rules of the definitions
+	offset      time.Duration // of the wall clock against the boot clock, while groups have custom intervals
+	rules       []*ruleState  // discovery rules of the definitions
 	definitions []*model.TemplateDefinition
 	properties  model.PropertyValues
 }
@@ -68,12 +70,14 @@ type itemGroup struct {
 	definition    model.DefinitionID
 	macros        string // those that Properties set, as the value blocks have them
 	unit          model.UnitID
-	rule          string // key of the discovery rule that made the items; empty: they stand in the Template
-	declaredItems uint32 // number of items in the Template: discovered items follow in a value block
-	interval      time.Duration
-	items         []groupItem // ascending by position
-	due           time.Duration
-	busy          atomic.Bool // it is being collected: the next collection is left out
+	rule          string         // key of the discovery rule that made the items; empty: they stand in the Template
+	declaredItems uint32         // number of items in the Template: discovered items follow in a value block
+	interval      model.Interval // with values in place of macros; equal ones are one group
+	schedule      *when.Schedule
+	items         []groupItem   // ascending by position
+	due           time.Duration // of a schedule without custom intervals
+	dueWall       time.Time     // of one with custom intervals; zero: never
+	busy          atomic.Bool   // it is being collected: the next collection is left out
 }
 
 // groupItem is one of the items that are collected together, with its parsed key and its collector
@@ -131,10 +135,14 @@ func (w *Scheduler) setGroups(definitions []*model.TemplateDefinition, propertie
 		i := slices.IndexFunc(w.groups, func(old *itemGroup) bool {
 			return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval && old.soloKey() == g.soloKey()
 		})
-		phase := when.Phase(w.cfg.Node, g.unit, g.interval)
-		if g.due = when.NextAtPhase(now, g.interval, phase); i >= 0 {
-			g.due = w.groups[i].due
-		} else if first := min(g.interval, w.cfg.FirstWithin); first > 0 { // a new one is collected soon
+		if i >= 0 {
+			g.due, g.dueWall = w.groups[i].due, w.groups[i].dueWall
+			continue
+		}
+		if w.planNext(g, now); g.schedule.IsCustom() {
+			continue
+		}
+		if first := min(g.schedule.Interval, w.cfg.FirstWithin); first > 0 { // a new one is collected soon
 			g.due = min(g.due, now+when.Phase(w.cfg.Node, g.unit, first))
 		}
 	}
@@ -193,14 +201,18 @@ func (w *Scheduler) newGroups(c *model.TemplateDefinition, properties model.Prop
 			public := one.collector
 			one.collector = w.withSecrets(public, values, named, public.measureWithSecrets)
 		}
-		if one.fault = fault; err != nil {
+		schedule, interval, scheduleErr := scheduleOf(of, values)
+		if one.fault = fault; err == nil {
+			err = scheduleErr
+		}
+		if err != nil {
 			one.fault = err.Error()
 		}
 		g := slices.IndexFunc(groups, func(g *itemGroup) bool {
-			return g.rule == rule && g.interval == time.Duration(of.Interval) && g.soloKey() == ""
+			return g.rule == rule && g.interval == interval && g.soloKey() == ""
 		})
 		if g < 0 || one.solo { // one that takes long delays no other item
-			groups = append(groups, &itemGroup{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, declaredItems: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
+			groups = append(groups, &itemGroup{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, declaredItems: uint32(len(c.Items)), interval: interval, schedule: schedule})
 			g = len(groups) - 1
 		}
 		groups[g].items = append(groups[g].items, one)
@@ -216,6 +228,51 @@ func (w *Scheduler) newGroups(c *model.TemplateDefinition, properties model.Prop
 		}
 	}
 	return groups, rules
+}
+
+// scheduleOf returns the schedule of an item, and its interval with values in place of macros. With an error they are the
+// default ones: so often the agent says why it collects nothing.
+func scheduleOf(of *model.Item, values *model.MacroValues) (*when.Schedule, model.Interval, error) {
+	schedule, err := when.ScheduleOf(of.Interval, values)
+	if err != nil || !schedule.IsCustom() && schedule.Interval <= 0 {
+		return &when.Schedule{Interval: model.DefaultItemInterval.First()}, model.DefaultItemInterval, err
+	}
+	interval, _ := values.ExpandInterval(of.Interval)
+	return schedule, interval, nil
+}
+
+// planNext computes the next due time of a group of items.
+func (w *Scheduler) planNext(g *itemGroup, now time.Duration) {
+	if g.schedule.IsCustom() {
+		g.dueWall = g.schedule.Next(w.cfg.Wall(), uint64(when.Phase(w.cfg.Node, g.unit, math.MaxInt64)))
+		return
+	}
+	g.due = when.NextAtPhase(now, g.schedule.Interval, when.Phase(w.cfg.Node, g.unit, g.schedule.Interval))
+}
+
+// Groups with custom intervals follow the wall clock, which somebody may set.
+const (
+	wallClockPeriod = 30 * time.Second // period of reading it
+	wallClockJump   = 2 * time.Second  // least move against the boot clock that counts as set
+)
+
+// adjustToClockChange computes the due times of groups with custom intervals again after the wall clock was set. A group
+// whose time the jump passed is collected once.
+func (w *Scheduler) adjustToClockChange(now time.Duration) {
+	if !slices.ContainsFunc(w.groups, func(g *itemGroup) bool { return g.schedule.IsCustom() }) {
+		return
+	}
+	wall := w.cfg.Wall()
+	offset := time.Duration(wall.UnixNano()) - now
+	if (offset - w.offset).Abs() < wallClockJump {
+		return
+	}
+	w.offset = offset
+	for _, g := range w.groups {
+		if g.schedule.IsCustom() && (g.dueWall.IsZero() || wall.Before(g.dueWall)) {
+			w.planNext(g, now)
+		}
+	}
 }
 
 // Run collects items until ctx ends. Each group has a goroutine of its own, so that a slow one delays no other.
@@ -250,12 +307,17 @@ func (w *Scheduler) nextDueGroup() *itemGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.cfg.Boot()
+	w.adjustToClockChange(now)
 	for _, g := range w.groups {
-		if g.due <= now {
-			first := g.due
-			g.due = when.NextAtPhase(now, g.interval, when.Phase(w.cfg.Node, g.unit, g.interval))
-			if early := (first-when.Phase(w.cfg.Node, g.unit, g.interval))%g.interval != 0; early && g.due-now < g.interval/2 {
-				g.due += g.interval // a second collection would follow the early first one at once
+		switch custom := g.schedule.IsCustom(); {
+		case custom && !g.dueWall.IsZero() && !w.cfg.Wall().Before(g.dueWall):
+			w.planNext(g, now)
+			return g
+		case !custom && g.due <= now:
+			first, interval := g.due, g.schedule.Interval
+			w.planNext(g, now)
+			if early := (first-when.Phase(w.cfg.Node, g.unit, interval))%interval != 0; early && g.due-now < interval/2 {
+				g.due += interval // a second collection would follow the early first one at once
 			}
 			return g
 		}
@@ -269,7 +331,13 @@ func (w *Scheduler) delayUntilDue() time.Duration {
 	defer w.mu.Unlock()
 	delay := time.Hour
 	for _, g := range w.groups {
-		delay = min(delay, g.due-w.cfg.Boot())
+		if !g.schedule.IsCustom() {
+			delay = min(delay, g.due-w.cfg.Boot())
+			continue
+		}
+		if delay = min(delay, wallClockPeriod); !g.dueWall.IsZero() {
+			delay = min(delay, g.dueWall.Sub(w.cfg.Wall()))
+		}
 	}
 	return max(delay, 0)
 }

@@ -65,7 +65,7 @@ func (c *logCollection) collect(ctx context.Context) error {
 	r.now = c.w.cfg.Wall()
 	defer r.close()
 	matched, begun := 0, r.unreadBytes()
-	sent, read := l.limits(c.g.interval)
+	sent, read := l.limits(c.g.schedule.Period())
 	more := true
 	for lines := 0; lines < read && matched < sent && ctx.Err() == nil; lines++ {
 		line, err := r.next()
@@ -86,7 +86,7 @@ func (c *logCollection) collect(ctx context.Context) error {
 		}
 	}
 	if taken := begun - r.unreadBytes(); more && l.maxDelay > 0 && taken > 0 {
-		skipped, err := r.skipTo(int64(float64(taken) * l.maxDelay.Seconds() / c.g.interval.Seconds()))
+		skipped, err := r.skipTo(int64(float64(taken) * l.maxDelay.Seconds() / c.g.schedule.Period().Seconds()))
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (m *logMachine) start() {
 			}
 		},
 	})
-	m.wheel.Set([]*model.TemplateDefinition{{Definition: model.Definition{ID: 5, Unit: 1000}, Items: []model.Item{{Key: m.key, Type: "log", Interval: model.Duration(10 * time.Second)}}}}, nil)
+	m.wheel.Set([]*model.TemplateDefinition{{Definition: model.Definition{ID: 5, Unit: 1000}, Items: []model.Item{{Key: m.key, Type: "log", Interval: "10s"}}}}, nil)
 }
 
 // collect advances the clock by ten seconds and collects the log once.

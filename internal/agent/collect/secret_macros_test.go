@@ -25,7 +25,7 @@ func TestSecretMacrosAreRedacted(t *testing.T) {
 	for _, secret := range []string{"hunter22", "changed9"} {
 		testenv.NoError(t, os.WriteFile(filepath.Join(root, "run", secret), []byte("the password is "+secret+"\n"), 0o600))
 	}
-	interval := model.Duration(10 * time.Second)
+	interval := model.Interval("10s")
 	definition := &model.TemplateDefinition{
 		Definition: model.Definition{ID: 5, Unit: 1000}, Macros: map[string]string{"{$DIR}": "/run"},
 		Secrets: []model.DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token"}},

@@ -17,7 +17,7 @@ type ItemState struct {
 	Bounds    []ItemBound       `json:"bounds,omitempty" doc:"Thresholds and range of a number in results of a check."`
 	Type      string            `json:"type" enum:"float,unsigned,text,log,boolean"`
 	Unit      string            `json:"unit,omitempty"`
-	Interval  model.Duration    `json:"interval,omitempty"` // absent: neither the agent nor the server makes its values
+	Interval  model.Interval    `json:"interval,omitempty"` // absent: neither the agent nor the server makes its values
 	From      string            `json:"from,omitempty"`     // key of the master item
 	Trapper   bool              `json:"trapper,omitempty"`  // others send its values
 	Formula   string            `json:"formula,omitempty"`  // the server computes it

@@ -241,9 +241,9 @@ func (p *Plan) Resources(of Resource) (list []model.Resource) {
 func (c *Class) Template() *model.TemplateSpec {
 	spec := &model.TemplateSpec{Targets: &model.Targets{Groups: []string{c.Name}}}
 	for _, i := range c.Items {
-		out := model.Item{Key: i.Key, Type: map[Kind]string{Counter: "unsigned", Text: "text", Document: "text"}[i.Kind], Interval: model.Duration(max(c.Interval, time.Second))}
+		out := model.Item{Key: i.Key, Type: map[Kind]string{Counter: "unsigned", Text: "text", Document: "text"}[i.Kind], Interval: model.IntervalOf(model.Duration(max(c.Interval, time.Second)))}
 		if i.From != "" {
-			out.From, out.Interval = i.From, 0
+			out.From, out.Interval = i.From, ""
 			out.Steps = []model.Step{{Name: "jsonPath", Parameters: []string{"$['" + i.field() + "']"}}}
 		}
 		if i.Script {

@@ -81,7 +81,12 @@ func (t *template) withEntities(states []*discovery.State) *template {
 // compile, which apply refuses, is left without a chain, program or texts.
 func compile(definition *model.TemplateDefinition, macros string) *template {
 	set, _ := wire.DecodeMacros(macros) // only a faulty agent sends others; then the Template's own values count
-	t := &template{TemplateDefinition: definition, macros: macros, values: definition.MacroValues(set), items: make([]compiledItem, len(definition.Items)), triggers: make([]compiledTrigger, len(definition.Triggers))}
+	values := definition.MacroValues(set)
+	if items := values.WithMacros(definition.Items); len(items) > 0 && &items[0] != &definition.Items[0] {
+		definition = new(*definition)
+		definition.Items = items
+	}
+	t := &template{TemplateDefinition: definition, macros: macros, values: values, items: make([]compiledItem, len(definition.Items)), triggers: make([]compiledTrigger, len(definition.Triggers))}
 	t.base = t
 	maps := map[string]*prep.ValueMap{}
 	for i := range definition.ValueMaps {
@@ -97,7 +102,10 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 			t.items[i].scripts = countScripts(steps)
 		}
 		if err == nil {
-			err = t.compileFormula(i)
+			_, err = t.values.Expand(of.Unit)
+		}
+		if err == nil {
+			err = t.compileInterval(i)
 		}
 		if err != nil {
 			t.items[i].chain, t.items[i].fault = nil, err.Error()

@@ -23,7 +23,7 @@ func discoveryDefinition(id model.DefinitionID) *model.Definition {
 		Rules: []model.DefinitionRule{{
 			Key: "disks.found", Paths: map[string]string{"{#NAME}": "$.name"}, DeleteAfter: model.Duration(10 * time.Second),
 			Items: []model.Item{
-				{Key: "disk.size[{#NAME}]", Type: "unsigned", Interval: model.Duration(time.Minute)},
+				{Key: "disk.size[{#NAME}]", Type: "unsigned", Interval: "1m"},
 				{Key: "disk.used[{#NAME}]", From: "disks", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.list[?(@.name == '{#NAME}')].used.first()"}}}},
 			},
 			Triggers: []model.DefinitionTrigger{{Name: "{#NAME} is full", Expression: "last(//disk.used[{#NAME}])>90", Severity: model.High}},

@@ -4,6 +4,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 // compiledFormula is the formula of a calculated item over items of its node.
@@ -13,20 +14,25 @@ type compiledFormula struct {
 	program  *trigger.Program
 }
 
-// compileFormula compiles the formula of an item. Items that the server computes from several nodes or measures itself get
-// their values through the journal.
-func (t *template) compileFormula(position int) error {
+// compileInterval parses the interval of an item, and compiles the formula of a calculated one. Items that the server computes
+// from several nodes or measures itself get their values through the journal.
+func (t *template) compileInterval(position int) error {
 	of := &t.Items[position]
-	if !of.IsComputed() || of.Formula == "" {
-		return nil
+	if !of.IsComputed() {
+		_, err := when.ScheduleOf(of.Interval, t.values)
+		return err
+	}
+	interval, err := when.FixedInterval(of.Interval, t.values)
+	if err != nil || of.Formula == "" {
+		return err
 	}
 	program, err := trigger.CompileFormula(t.Items, of.Formula, t.values.Value)
 	if err != nil {
 		return err
 	}
-	if len(program.Selections()) == 0 && of.Interval > 0 {
+	if len(program.Selections()) == 0 && interval > 0 {
 		t.timed = true
-		t.formulas = append(t.formulas, compiledFormula{position, int64(of.Interval), program})
+		t.formulas = append(t.formulas, compiledFormula{position, int64(interval), program})
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ func formulaDefinition(id model.DefinitionID) *model.Definition {
 	return (&model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
 		Items: []model.Item{
-			{Key: "a.twice", Interval: 5e9, Formula: "2*last(//share)"},
-			{Key: "missing", Interval: 5e9, Formula: "last(//share)*{$NONE}"},
-			{Key: "share", Interval: 5e9, Formula: "100*last(//used)/last(//total)", Steps: []model.Step{{Name: "multiplier", Parameters: []string{"0.5"}}}},
+			{Key: "a.twice", Interval: "5s", Formula: "2*last(//share)"},
+			{Key: "missing", Interval: "5s", Formula: "last(//share)*{$NONE}"},
+			{Key: "share", Interval: "5s", Formula: "100*last(//used)/last(//total)", Steps: []model.Step{{Name: "multiplier", Parameters: []string{"0.5"}}}},
 			{Key: "total"}, {Key: "used"},
 		},
 		Triggers: []model.DefinitionTrigger{{Name: "full", Expression: "last(//share)>40"}},
@@ -77,10 +77,10 @@ func TestTimedTriggerDuringDiscovery(t *testing.T) {
 		return (&model.TemplateDefinition{
 			Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
 			Items: []model.Item{
-				{Key: "found", Type: "text", Interval: 5e9, Formula: "last(//used)", Steps: []model.Step{{Name: "regex", Parameters: []string{"(.+)", `[{"name":"\1"}]`}}}},
+				{Key: "found", Type: "text", Interval: "5s", Formula: "last(//used)", Steps: []model.Step{{Name: "regex", Parameters: []string{"(.+)", `[{"name":"\1"}]`}}}},
 				{Key: "used"},
 			},
-			Rules:    []model.DefinitionRule{{Key: "found", Paths: map[string]string{"{#NAME}": "$.name"}, Items: []model.Item{{Key: "x[{#NAME}]", Interval: 1e9}}}},
+			Rules:    []model.DefinitionRule{{Key: "found", Paths: map[string]string{"{#NAME}": "$.name"}, Items: []model.Item{{Key: "x[{#NAME}]", Interval: "1s"}}}},
 			Triggers: []model.DefinitionTrigger{{Name: "silent", Expression: "nodata(//used,5s)=1"}},
 		}).ToDefinition()
 	}
@@ -92,5 +92,35 @@ func TestTimedTriggerDuringDiscovery(t *testing.T) {
 	}
 	if texts := v.pendingTexts(); len(texts) != 2 || len(v.Items(7)) != 3 {
 		t.Errorf("verdicts %q, items %+v", texts, v.Items(7))
+	}
+}
+
+// TestIntervalsAndUnitsHaveMacros compiles items with macros in intervals and units, and expects the values of the macros. An
+// item whose interval is no time has the reason.
+func TestIntervalsAndUnitsHaveMacros(t *testing.T) {
+	definitions := func(id model.DefinitionID) *model.Definition {
+		return (&model.TemplateDefinition{
+			Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$EVERY}": "5", "{$UNIT}": "B\nps", "{$BAD}": "soon"},
+			Items: []model.Item{{Key: "bad", Interval: "{$BAD}"}, {Key: "custom", Interval: "1m;h9", Formula: "2*last(//used)"}, {Key: "none", Interval: "{$NONE}"},
+				{Key: "twice", Interval: "{$EVERY}", Formula: "2*last(//used)", Unit: "{$UNIT}"}, {Key: "used", Interval: "{$EVERY};10s/1-5,09:00-18:00", Unit: "{$UNIT}"}, {Key: "wrong", Unit: "{$NONE}"}},
+		}).ToDefinition()
+	}
+	s := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+	v := &testView{View: New(s, Options{Definitions: definitions}), shard: s}
+	for number := uint64(1); number <= 7; number++ {
+		testenv.NoError(t, v.shard.Apply(&testCommit{number, [][]byte{v.block(7, []int64{0}, []wire.BlockValue{{Position: 0, Value: item.FromFloat(8)}, {Position: 4, Value: item.FromFloat(4096)}})}}))
+	}
+	list, missing := v.Items(7), (&model.MissingMacroError{Macro: "{$NONE}"}).Error()
+	for i, want := range []string{`the interval {$BAD} is "soon" here: expected a time of 1s to 366d, such as 5m`, "the interval 1m;h9 has custom intervals: only agents follow them",
+		missing, "", "", missing} {
+		if list[i].Reason != want {
+			t.Errorf("%s: reason %q, expected %q", list[i].Item.Key, list[i].Reason, want)
+		}
+	}
+	if twice := list[3]; twice.Item.Interval != "5s" || twice.Item.Unit != "B ps" || twice.Value.Float() != 8192 {
+		t.Errorf("%+v of %s", twice, twice.Item.Interval)
+	}
+	if used := list[4].Item; used.Interval != "5;10s/1-5,09:00-18:00" || used.Unit != "B ps" {
+		t.Errorf("%+v", used)
 	}
 }

@@ -122,7 +122,7 @@ func (u *templateState) itemState(i int) ItemState {
 	if s.at != 0 {
 		out.At = time.Unix(0, s.at).UTC()
 	}
-	if out.Reason == "" && of.IsComputed() {
+	if out.Reason == "" {
 		out.Reason = u.items[i].fault
 	}
 	if rule := u.items[i].rule; rule >= 0 && out.Reason == "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -258,10 +259,17 @@ func (s *Server) answerActiveChecks(ctx context.Context, p *peer, r *request) (*
 		if of == nil || of.trapper || polled && !isLogKey(key) {
 			return
 		}
-		seconds, number := max(int(of.interval/time.Second), 1), itemNumber(key)
+		schedule, err := when.ScheduleOf(of.interval, nil)
+		if err != nil {
+			return
+		}
+		seconds, number := max(int(schedule.Period()/time.Second), 1), itemNumber(key)
 		c := activeCheck{Key: key, Delay: seconds, LastLogSize: positions[number].Size, MTime: positions[number].MTime}
-		if r.Version != "" { // of an agent that names items by number
+		if r.Version != "" { // of an agent that names items by number, and follows custom intervals
 			c.ItemID, c.Delay, c.Timeout = number, fmt.Sprintf("%ds", seconds), "3s"
+			if schedule.IsCustom() {
+				c.Delay = string(of.interval)
+			}
 		}
 		list = append(list, c)
 	}

@@ -3,10 +3,10 @@ package zabbix
 import (
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -20,8 +20,8 @@ type itemIndex struct {
 
 // nodeItem is an item of a node, with its location in each Template that contains the item.
 type nodeItem struct {
-	trapper  bool // else agents collect it
-	interval time.Duration
+	trapper  bool           // else agents collect it
+	interval model.Interval // with values in place of macros
 	places   []itemLocation
 }
 
@@ -36,7 +36,7 @@ type itemLocation struct {
 // DiscoveredItem is an item that a discovery rule of a Template made on a node.
 type DiscoveredItem struct {
 	Key           string
-	Interval      time.Duration // zero: agents do not collect it
+	Interval      model.Interval // empty: agents do not collect it
 	Trapper       bool
 	Definition    model.DefinitionID
 	Macros        string // as in wire.ValueBlock
@@ -49,7 +49,7 @@ func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	byNumber := map[uint64]string{}
 	if s.cfg.Discovered != nil {
 		for _, one := range s.cfg.Discovered(node, "") {
-			if !one.Trapper && one.Interval > 0 && !strings.Contains(one.Key, "{$") {
+			if !one.Trapper && one.Interval != "" && !strings.Contains(one.Key, "{$") {
 				byNumber[itemNumber(one.Key)] = one.Key
 			}
 		}
@@ -63,7 +63,7 @@ func (s *Server) discoveredItem(node model.NodeID, key string) (n *nodeItem) {
 		return nil
 	}
 	for _, one := range s.cfg.Discovered(node, key) {
-		if !one.Trapper && one.Interval <= 0 {
+		if !one.Trapper && one.Interval == "" {
 			continue // the server makes its values
 		}
 		if n == nil {
@@ -101,7 +101,7 @@ func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
 }
 
 // newItemIndex returns the index by which values find their items in an assignment. It leaves out items whose values
-// come in no other way than from another item, and keys with a macro that has no value.
+// come in no other way than from another item, and those with a faulty key or interval.
 func newItemIndex(a *directory.Assignment) itemIndex {
 	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}, map[string]bool{}}
 	for _, definition := range a.Definitions {
@@ -114,9 +114,13 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 		if len(macros) > wire.MaxMacros {
 			continue // a block could not name them
 		}
-		for i := range c.Items {
-			of := &c.Items[i]
+		items := values.WithMacros(c.Items)
+		for i := range items {
+			of := &items[i]
 			key, err := values.Expand(of.Key)
+			if err == nil {
+				_, err = when.ScheduleOf(of.Interval, values)
+			}
 			if err != nil {
 				continue
 			}
@@ -126,7 +130,7 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 			}
 			n := index.byKey[key]
 			if n == nil {
-				n = &nodeItem{trapper: of.Trapper, interval: time.Duration(of.Interval)}
+				n = &nodeItem{trapper: of.Trapper, interval: of.Interval}
 				index.byKey[key] = n
 				if !n.trapper {
 					index.byNumber[itemNumber(key)] = n

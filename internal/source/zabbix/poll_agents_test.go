@@ -297,7 +297,7 @@ func (x *testServer) poll(t testing.TB, d time.Duration) {
 
 // every returns an item with an interval.
 func every(d time.Duration, key string) model.Item {
-	return model.Item{Key: key, Interval: model.Duration(d)}
+	return model.Item{Key: key, Interval: model.IntervalOf(model.Duration(d))}
 }
 
 // TestPolledValuesAreStored polls an agent of Zabbix 7 and one of Zabbix 6, and expects all values of their items, the discovered one
@@ -311,7 +311,7 @@ func TestPolledValuesAreStored(t *testing.T) {
 			n.UID = uuid.Nil
 		}
 		x.cfg.Discovered = func(node model.NodeID, key string) []DiscoveredItem {
-			return []DiscoveredItem{{Key: "found[a]", Interval: time.Minute, Definition: 9, DeclaredItems: 4}}
+			return []DiscoveredItem{{Key: "found[a]", Interval: "1m", Definition: 9, DeclaredItems: 4}}
 		}
 		began := time.Now()
 		x.poll(t, 4*time.Minute)

@@ -130,14 +130,17 @@ func (s *Server) registerPolled(ctx context.Context, a *polledAgent) (info inten
 // at most the given time. Items of equal intervals are due together, at an offset of the node.
 func (a *polledAgent) dueItems(uid uuid.UUID, items []polledItem, now, next time.Time) (due []polledItem, _ time.Time) {
 	for _, one := range items {
-		interval := max(one.of.interval, time.Second)
-		phase := when.Phase(uid, 0, interval)
-		period := func(t time.Time) int64 { return (t.UnixNano() - int64(phase)) / int64(interval) }
+		schedule, err := when.ScheduleOf(one.of.interval, nil)
+		if err != nil {
+			continue // of a discovered item
+		}
+		seed := uint64(when.Phase(uid, 0, cmp.Or(schedule.Interval, time.Hour)))
+		first := schedule.Next(a.last, seed)
 		_, known := slices.BinarySearchFunc(a.known, one.key, func(x polledItem, key string) int { return cmp.Compare(x.key, key) })
-		if period(now) > period(a.last) || !known && a.known != nil {
+		if !first.IsZero() && !first.After(now) || !known && a.known != nil {
 			due = append(due, one)
 		}
-		if at := time.Unix(0, (period(now)+1)*int64(interval)+int64(phase)); at.Before(next) {
+		if at := schedule.Next(now, seed); !at.IsZero() && at.Before(next) {
 			next = at
 		}
 	}

@@ -263,7 +263,7 @@ func (testNodes) Node(id model.NodeID) *directory.Node {
 // AssignmentOf returns the assignment (checks and Templates) of a test node.
 func (testNodes) AssignmentOf(model.NodeID) *directory.Assignment {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
-		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "log[/l]", Type: "log", Interval: model.Duration(time.Second)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
+		Items: []model.Item{{Key: "agent.ping", Interval: "1m"}, {Key: "log[/l]", Type: "log", Interval: "1s"}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
 	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.ToDefinition()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
 }
 
@@ -368,7 +368,7 @@ func TestSenderValuesOfDiscoveredItemsAreStored(t *testing.T) {
 		}
 		one := DiscoveredItem{Key: key, Definition: 30, Macros: `{"{$X}":"2"}`, DeclaredItems: 4, Trapper: key != "found[agent]"}
 		if !one.Trapper {
-			one.Interval = time.Minute
+			one.Interval = "1m"
 		}
 		return []DiscoveredItem{one}
 	}
@@ -397,8 +397,8 @@ func TestSenderValuesOfDiscoveredItemsAreStored(t *testing.T) {
 // changes nothing.
 func TestAgentCollectsDiscoveredItems(t *testing.T) {
 	all := []DiscoveredItem{
-		{Key: "found[a]", Interval: time.Minute, Definition: 30, DeclaredItems: 4}, {Key: "found[b]", Interval: time.Hour, Definition: 30, DeclaredItems: 4},
-		{Key: "made[a]", Definition: 30, DeclaredItems: 4}, {Key: "sent[a]", Trapper: true, Definition: 30, DeclaredItems: 4}, {Key: "{$X}[a]", Interval: time.Hour, Definition: 30, DeclaredItems: 4},
+		{Key: "found[a]", Interval: "1m", Definition: 30, DeclaredItems: 4}, {Key: "found[b]", Interval: "1h", Definition: 30, DeclaredItems: 4},
+		{Key: "made[a]", Definition: 30, DeclaredItems: 4}, {Key: "sent[a]", Trapper: true, Definition: 30, DeclaredItems: 4}, {Key: "{$X}[a]", Interval: "1h", Definition: 30, DeclaredItems: 4},
 	}
 	server := func() *testServer {
 		x := newTestServer(t)
@@ -850,5 +850,27 @@ func TestLogPositionReturnsToAgent(t *testing.T) {
 		if answer := x.sendRequest(t, checks); !strings.Contains(answer, `{"key":"log[/l]","delay":1,`+c.position+`}`) {
 			t.Errorf("%s: %s, want %s", c.data, answer, c.position)
 		}
+	}
+}
+
+// TestAgentGetsCustomIntervals requests active checks with custom intervals and macros, and expects texts that the agent
+// reads. An item with a faulty interval is left out.
+func TestAgentGetsCustomIntervals(t *testing.T) {
+	for request, want := range map[string]string{
+		`{"request":"active checks","host":"Zab1"}`:                 `{"key":"found","delay":10,`,
+		`{"request":"active checks","host":"Zab1","version":"7.0"}`: `"delay":"1m;10s/1-5,09:00-18:00",`,
+	} {
+		x := newTestServer(t)
+		x.cfg.Discovered = func(model.NodeID, string) []DiscoveredItem {
+			return []DiscoveredItem{{Key: "found", Interval: "1m;10s/1-5,09:00-18:00", Definition: 30}}
+		}
+		if answer := x.sendRequest(t, appendFrame(nil, 1, []byte(request))); !strings.Contains(answer, want) {
+			t.Errorf("%s: %s, expected %s", request, answer, want)
+		}
+	}
+	definition := &model.TemplateDefinition{Macros: map[string]string{"{$EVERY}": "1m", "{$BAD}": "soon"}, Items: []model.Item{{Key: "a", Interval: "{$EVERY}"}, {Key: "b", Interval: "{$BAD}"}}}
+	index := newItemIndex(&directory.Assignment{Definitions: []*model.Definition{definition.ToDefinition()}, Properties: []wire.Property{{Name: "{$EVERY}", Value: []byte(`"120"`)}}})
+	if a := index.byKey["a"]; a == nil || a.interval != "2m" || index.byKey["b"] != nil {
+		t.Errorf("%+v, %+v", a, index.byKey["b"])
 	}
 }

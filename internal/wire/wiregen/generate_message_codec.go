@@ -154,6 +154,9 @@ func (f *field) statement() (string, error) {
 		if pointer {
 			return call("c.optionalText(", "&"+x, bytesLimit)
 		}
+		if f.goType != "string" {
+			return call("c.text(", "(*string)(&"+x+")", bytesLimit)
+		}
 		return call("c.text(", "&"+x, bytesLimit)
 	case protoreflect.DoubleKind:
 		if pointer {
