@@ -200,8 +200,8 @@ type directoryWithFaults struct {
 	sources *sources
 }
 
-// Faults returns the planner's errors, an error for each round-robin check that no connected node can run, and one for each reason
-// why polled agents do not answer.
+// Faults returns the errors of the planner, of round-robin checks and of polled agents. A round-robin check has an error if no
+// connected node can run it; polled agents have one for each reason why they do not answer.
 func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes int) {
 	list, nodes = l.Inspector.Faults(namespace)
 	idle, about := l.sources.turns.Faults(namespace)

@@ -30,8 +30,8 @@ import (
 // itemsPerNode is the number of items of each node of TestMemoryAndDiskLevelOff.
 const itemsPerNode = 100
 
-// TestMemoryAndDiskLevelOff sends a value of each item per second to a server whose clock runs as fast as the server
-// works. Heap, journal and snapshots must not grow in the second half of the time. The long form prints them every ten
+// TestMemoryAndDiskLevelOff sends a value of each item per second to a server. The server's clock runs as fast as the
+// server works. Heap, journal and snapshots must not grow in the second half of the time. The long form prints them every ten
 // minutes:
 //
 //	MUSTER_VALUES_NODES=1000 MUSTER_VALUES_TIME=3h30m go test ./internal/app -run TestMemoryAndDiskLevelOff -v -timeout 2h
@@ -78,7 +78,7 @@ func TestMemoryAndDiskLevelOff(t *testing.T) {
 	})
 }
 
-// runWithoutListeners runs the server's tasks but those that accept connections. It returns a function that stops
+// runWithoutListeners runs the server's tasks, except the ones for connections. It returns a function that stops
 // and closes the server. A synctest bubble's clock does not move while a goroutine waits for a connection.
 func runWithoutListeners(t *testing.T, s *Server) (stop func()) {
 	st := newStopStages(context.Background(), s.tasks)
@@ -176,8 +176,8 @@ func (c *commitCounter) Committed(_ uint64, _ journal.Position, err error) {
 	c.wait.Done()
 }
 
-// fleetValue returns an item's value in a second: constants, counters, gauges and percentages, as the load tester
-// sends them.
+// fleetValue returns an item's value in a second. Items are constants, counters, gauges and percentages, as the load
+// tester sends them.
 func fleetValue(i, tick uint64) item.Value {
 	switch r := rand.New(rand.NewPCG(i, tick)).Uint64(); i % 4 {
 	case 0:
@@ -194,7 +194,7 @@ func fleetValue(i, tick uint64) item.Value {
 // usedSpace has the bytes that a server uses in memory and on disk.
 type usedSpace struct{ heap, journal, series, snapshots float64 }
 
-// measureSpace returns the live heap after a garbage collection, and the sizes of the folders of a data folder.
+// measureSpace returns the live heap after a garbage collection, and the sizes of three folders.
 func measureSpace(t *testing.T, dir string) (u usedSpace) {
 	t.Helper()
 	var m runtime.MemStats

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// FuzzTimeShift parses random texts as time shifts, and expects that a shift moves a time back by its delay at most.
+// FuzzTimeShift parses random texts as time shifts. A shift moves a time back by its delay at most.
 func FuzzTimeShift(f *testing.F) {
 	f.Add("/d-1h")
 	f.Add("-1M/w+2y")

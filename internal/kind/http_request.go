@@ -21,7 +21,7 @@ const (
 )
 
 // validateHTTPRequest validates the HTTP request of an item. nil is valid. The texts may have macros, whose values nodes have.
-func (v *Validator) validateHTTPRequest(at string, r *model.HTTPRequest) {
+func validateHTTPRequest(v *Validator, at string, r *model.HTTPRequest) {
 	if r == nil {
 		return
 	}

@@ -376,7 +376,7 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 	v.FlawIf(ways > 1, at, "keep one of these fields", "interval, http, from, trapper and notCollected exclude each other")
 	v.FlawIf(item.Formula != "" && item.Internal, at, "keep one of these fields", "formula and internal exclude each other")
 	v.FlawIf(item.HTTP != nil && item.IsComputed(), at, "keep one of these fields", "http, formula and internal exclude each other")
-	v.validateHTTPRequest(at+".http", item.HTTP)
+	validateHTTPRequest(v, at+".http", item.HTTP)
 	v.FlawIf(len(item.Formula) > maxExpression, at+".formula", "", "longer than %d bytes", maxExpression)
 	if item.Internal {
 		_, err := model.ParseInternalKey(item.Key)

@@ -197,7 +197,7 @@ type NodeSpec struct {
 	AgentGroups []string `json:"agentGroups,omitempty"`
 }
 
-// ZabbixAgent is an agent of Zabbix that answers requests of its server: its configuration names this server in Server=.
+// ZabbixAgent is an agent of Zabbix that answers requests of its server. Its configuration names this server in Server=.
 type ZabbixAgent struct {
 	// Its address: HOST or HOST:PORT; default port 10050.
 	Address string `json:"address"`

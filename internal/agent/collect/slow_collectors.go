@@ -38,7 +38,7 @@ type collectorResult struct {
 	err   error
 }
 
-// measure runs a collector in a goroutine of its own and waits for the answer, at most the item's time-out.
+// measure runs a collector in a goroutine of its own. It waits for the answer, at most the item's time-out.
 func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
 	slots := w.local
 	if of.solo {

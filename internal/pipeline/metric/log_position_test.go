@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// logBlock returns a batch of node 7 whose one block has a position in a log and no values.
+// logBlock returns a batch of node 7 with one block. The block has a position in a log and no values.
 func logBlock(definition model.DefinitionID, number uint64, at wire.LogPosition) []byte {
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: number, Signals: []wire.Signal{{
 		Kind: wire.SignalValueBlock, Definition: definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Log: at}),
