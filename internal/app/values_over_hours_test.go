@@ -78,7 +78,7 @@ func TestMemoryAndDiskLevelOff(t *testing.T) {
 	})
 }
 
-// runWithoutListeners runs the server's tasks, except the ones for connections. It returns a function that stops
+// runWithoutListeners runs all tasks of a server except listeners. It returns a function that stops
 // and closes the server. A synctest bubble's clock does not move while a goroutine waits for a connection.
 func runWithoutListeners(t *testing.T, s *Server) (stop func()) {
 	st := newStopStages(context.Background(), s.tasks)

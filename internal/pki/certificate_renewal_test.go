@@ -290,7 +290,7 @@ func FuzzRenew(f *testing.F) {
 	})
 }
 
-// TestClientsWithoutECDSAGetCertificate connects with a client that knows only RSA, and with one that knows all. Both accept the server's certificate, and the second one gets that of all listeners.
+// TestClientsWithoutECDSAGetCertificate connects with RSA alone, and with all algorithms. Both accept the server's certificate, and the second one gets that of all listeners.
 func TestClientsWithoutECDSAGetCertificate(t *testing.T) {
 	a := testenv.Value(Open(t.TempDir(), []string{"localhost"}, time.Now))(t)
 	for algorithm, suites := range map[x509.PublicKeyAlgorithm][]uint16{x509.RSA: {tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, x509.ECDSA: nil} {
