@@ -283,10 +283,10 @@ func applyResume(w *metricApplier, id model.NodeID, steps int) {
 	if n != w.sender {
 		w.sender, w.changes = n, 0
 	}
-	began := time.Now()
+	began := w.view.now()
 	w.block.budget = steps
 	resume(w, n)
-	took := time.Since(began) / time.Duration(max(1, steps-w.block.budget))
+	took := w.view.now().Sub(began) / time.Duration(max(1, steps-w.block.budget))
 	w.p.deferred.stepTimes[n] = max(took, w.p.deferred.stepTimes[n]/2, 1)
 	w.block.budget = 0
 }

@@ -36,7 +36,8 @@ type View struct {
 	wake       chan struct{} // capacity 1: there are new verdicts
 	deferred   chan struct{} // capacity 1: there are new deferred values
 
-	scriptSteps int // of scripts that a commit runs on new values of a partition
+	scriptSteps int              // of scripts that a commit runs on new values of a partition
+	now         func() time.Time // measures script steps of deferred values
 
 	values, unsupported, recorded, samples atomic.Uint64
 	discoveries                            atomic.Uint64 // changes of discovered items
@@ -44,7 +45,7 @@ type View struct {
 
 // New returns an empty metric view and registers the view as a reducer of a shard
 func New(s *shard.Shard, o Options) *View {
-	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1), deferred: make(chan struct{}, 1), scriptSteps: scriptSteps}
+	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1), deferred: make(chan struct{}, 1), scriptSteps: scriptSteps, now: time.Now}
 	s.Add(reducer{v})
 	if o.Registerer != nil {
 		counter := func(name, help string, value *atomic.Uint64) prometheus.Collector {
