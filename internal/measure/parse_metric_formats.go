@@ -185,18 +185,33 @@ func prometheusValue(line string) (v model.Value, ok bool) {
 	return v, ok && err == nil
 }
 
+// Bounds of a series on the page of an exporter. The server takes no longer ones.
+const (
+	maxPageLine   = 64 << 10
+	maxPageLabels = 64
+)
+
 // ParsePage parses the page of an exporter of Prometheus. It returns all numbers, also NaN and infinity. keep selects series by
-// their text on the page, name{label="value",…}; nil selects all. The error names the first line of another form.
-func ParsePage(page []byte, keep func(series []byte) bool) (values []model.Value, err error) {
+// their text on the page, name{label="value",…}; nil selects all. The error names the first line of another form, and says
+// that more than `most` series are selected. A hostile page takes little more memory than these.
+func ParsePage(page []byte, most int, keep func(series []byte) bool) (values []model.Value, err error) {
 	number := 0
 	for line := range bytes.Lines(page) {
 		number++
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' || keep != nil && !keep(seriesText(line)) {
 			continue
 		}
+		if len(line) > maxPageLine {
+			return nil, fmt.Errorf("line %d has %d bytes, at most %d: %.80q", number, len(line), maxPageLine, line)
+		}
 		v, ok := prometheusValue(string(line))
-		if !ok {
+		switch {
+		case !ok:
 			return nil, fmt.Errorf("line %d has not the format of Prometheus: %.80q", number, line)
+		case len(v.Tags) > maxPageLabels:
+			return nil, fmt.Errorf("line %d has %d labels, at most %d: %.80q", number, len(v.Tags), maxPageLabels, line)
+		case len(values) == most:
+			return nil, fmt.Errorf("more than %d series: choose some with keep or drop", most)
 		}
 		values = append(values, v)
 	}
@@ -208,8 +223,10 @@ func seriesText(line []byte) []byte {
 	if end := bytes.LastIndexByte(line, '}'); end >= 0 {
 		return line[:end+1]
 	}
-	text, _, _ := bytes.Cut(line, []byte(" "))
-	return text
+	if end := bytes.IndexAny(line, " \t"); end >= 0 {
+		return line[:end]
+	}
+	return line
 }
 
 // parseLabels parses name="value" pairs up to the closing brace, and returns the remaining text.

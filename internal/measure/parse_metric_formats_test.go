@@ -157,7 +157,7 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 func TestParsePage(t *testing.T) {
 	page := "# HELP a text\n# TYPE a histogram\na_bucket{le=\"0.5\"} 1\na_bucket{le=\"+Inf\"} 2\na_sum 0.5\n\n" +
 		"q{quantile=\"0.5\"} NaN\nnode{path=\"C:\\\\x \\\"y}\\\"\",node=\"n\"} -Inf 1700000000000\nbig 1.5e+09\n"
-	all, err := ParsePage([]byte(page), nil)
+	all, err := ParsePage([]byte(page), 6, nil)
 	var got []string
 	for _, v := range all {
 		text := fmt.Sprintf("%s %v %v", v.Name, v.Tags, v.Value)
@@ -170,23 +170,41 @@ func TestParsePage(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
-	some, err := ParsePage([]byte(page), func(series []byte) bool {
+	some, err := ParsePage([]byte(page), 2, func(series []byte) bool {
 		return strings.HasPrefix(string(series), `a_bucket{le="0.5"}`) || string(series) == "big"
 	})
 	if err != nil || len(some) != 2 {
 		t.Errorf("kept %v, %v", some, err)
 	}
-	if _, err := ParsePage([]byte("a 1\n<html>\n"), nil); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("a page of another form: %v", err)
+	for text, want := range map[string]string{
+		"a 1\n<html>\n":    "line 2 has not the format",
+		"a 1\nb\t2\nc 3\n": "more than 2 series: choose some",
+		"a 1\n" + strings.Repeat("b", 70<<10) + " 1": "line 2 has 71682 bytes, at most 65536",
+		"a{" + manyLabels(65) + "} 1":                "line 1 has 65 labels, at most 64",
+	} {
+		if got, err := ParsePage([]byte(text), 2, nil); got != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.20q: %d values, %v, expected %q", text, len(got), err, want)
+		}
+	}
+	if some, err := ParsePage([]byte("a{"+manyLabels(64)+"} 1\nb\t2\nc\t3\n"), 2, func(series []byte) bool { return string(series) != "b" }); err != nil || len(some) != 2 {
+		t.Errorf("kept %v, %v", some, err)
 	}
 }
 
-// FuzzParsePage parses random pages, and expects as many numbers as lines at most.
+// manyLabels returns the text of n labels.
+func manyLabels(n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf(`l%d="",`, i)
+	}
+	return text
+}
+
+// FuzzParsePage parses random pages, and expects as many numbers as lines at most, and no more than five.
 func FuzzParsePage(f *testing.F) {
 	f.Add([]byte("a{b=\"c\"} 1 2\nd NaN\n"))
 	f.Fuzz(func(t *testing.T, page []byte) {
-		values, err := ParsePage(page, func(series []byte) bool { return len(series) > 0 })
-		if len(values) > strings.Count(string(page), "\n")+1 || err != nil && values != nil {
+		values, err := ParsePage(page, 5, func(series []byte) bool { return len(series) > 0 })
+		if len(values) > min(5, strings.Count(string(page), "\n")+1) || err != nil && values != nil {
 			t.Fatal(len(values), err)
 		}
 	})

@@ -95,7 +95,7 @@ func readPage(client *http.Client, request *http.Request, a argValues) ([]model.
 		return nil, fmt.Errorf("the page has over %d MiB", maxScrapePage>>20)
 	}
 	keep, drop := a.regexp("keep"), a.regexp("drop")
-	values, err := measure.ParsePage(page, func(series []byte) bool {
+	values, err := measure.ParsePage(page, maxScraped, func(series []byte) bool {
 		return (keep == nil || keep.Match(series)) && (drop == nil || !drop.Match(series))
 	})
 	switch {
@@ -103,8 +103,6 @@ func readPage(client *http.Client, request *http.Request, a argValues) ([]model.
 		return nil, err
 	case len(values) == 0:
 		return nil, errors.New("the page has no series")
-	case len(values) > maxScraped:
-		return nil, fmt.Errorf("%d series, at most %d: choose some with keep or drop", len(values), maxScraped)
 	}
 	return values, nil
 }
