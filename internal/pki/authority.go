@@ -282,7 +282,9 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 // know only RSA: for them the server has a second certificate. Its key is in memory, because clients compare only the CA.
 func (a *Authority) CertificateForAll(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	usual, err := a.GetCertificate(hello)
-	if err != nil || hello.SupportsCertificate(usual) == nil {
+	anyName := *hello
+	anyName.ServerName = ""
+	if err != nil || anyName.SupportsCertificate(usual) == nil {
 		return usual, err
 	}
 	a.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -255,35 +253,17 @@ func (s *Server) answerActiveChecks(ctx context.Context, p *peer, r *request) (*
 	}
 	list := []activeCheck{}
 	polled := s.cfg.Nodes.Node(a.node.ID).ZabbixAgent != nil
-	add := func(key string, of *nodeItem) {
-		if of == nil || of.trapper || polled && !isLogKey(key) {
-			return
-		}
-		schedule, err := when.ScheduleOf(of.interval, nil)
-		if err != nil {
-			return
-		}
-		seconds, number := max(int(schedule.Period()/time.Second), 1), itemNumber(key)
-		c := activeCheck{Key: key, Delay: seconds, LastLogSize: positions[number].Size, MTime: positions[number].MTime}
+	a.discoveredKeys = s.discoveredByNumber(a.node.ID)
+	for _, one := range s.collectedItems(a.node.ID, a.discoveredKeys, func(key string) bool { return !polled || isLogKey(key) }) {
+		seconds, number := max(int(one.schedule.Period()/time.Second), 1), itemNumber(one.key)
+		c := activeCheck{Key: one.key, Delay: seconds, LastLogSize: positions[number].Size, MTime: positions[number].MTime}
 		if r.Version != "" { // of an agent that names items by number, and follows custom intervals
 			c.ItemID, c.Delay, c.Timeout = number, fmt.Sprintf("%ds", seconds), "3s"
-			if schedule.IsCustom() {
-				c.Delay = string(of.interval)
+			if one.schedule.IsCustom() {
+				c.Delay = string(one.interval)
 			}
 		}
 		list = append(list, c)
-	}
-	if assignment := s.cfg.Nodes.AssignmentOf(a.node.ID); assignment != nil {
-		index := s.items.forAssignment(assignment)
-		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
-			add(key, index.byKey[key])
-		}
-		a.discoveredKeys = s.discoveredByNumber(a.node.ID)
-		for _, key := range slices.Sorted(maps.Values(a.discoveredKeys)) {
-			if index.byKey[key] == nil {
-				add(key, s.discoveredItem(a.node.ID, key))
-			}
-		}
 	}
 	return &reply{Response: "success", Data: &list}, nil
 }
@@ -311,7 +291,7 @@ const maxRuns = 8
 func (s *Server) storeAgentData(ctx context.Context, p *peer, r *request, size int) (*reply, error) {
 	host := r.Host
 	if host == "" && len(r.Data) > 0 {
-		host = r.Data[0].Host // agents before 4.4 name it with each value, and so does the C agent of 6.0
+		host = strings.Clone(r.Data[0].Host) // agents before 4.4 name it with each value, and so does the C agent of 6.0
 	}
 	now := s.cfg.Now()
 	if err := s.awaitCapacity(ctx, len(r.Data)); err != nil { // heartbeats need the lock

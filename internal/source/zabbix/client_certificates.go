@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -30,13 +31,17 @@ func peerOf(nc net.Conn) (*peer, error) {
 	return p, err
 }
 
-// proves reports whether the peer's certificate names a host. Its common name or one of its DNS names is the name of the host.
+// proves reports whether the peer's certificate names a host. Its common name or one of its DNS names is the name of the host, whole
+// and without wildcards.
 func (p *peer) proves(host string) bool {
 	if len(p.chains) == 0 {
 		return false
 	}
 	leaf, host := p.chains[0][0], model.CleanName(host)
-	isHost := func(name string) bool { return model.CleanName(name) == host }
+	isHost := func(name string) bool {
+		clean := model.CleanName(name)
+		return clean == host && len(clean) == len(name) && !strings.Contains(name, "*")
+	}
 	return host != "" && (isHost(leaf.Subject.CommonName) || slices.ContainsFunc(leaf.DNSNames, isHost))
 }
 

@@ -1,6 +1,7 @@
 package zabbix
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +23,7 @@ type itemIndex struct {
 type nodeItem struct {
 	trapper  bool           // else agents collect it
 	interval model.Interval // with values in place of macros
+	schedule *when.Schedule // of interval; nil: a trapper item, or a discovered one
 	places   []itemLocation
 }
 
@@ -76,6 +78,40 @@ func (s *Server) discoveredItem(node model.NodeID, key string) (n *nodeItem) {
 	return n
 }
 
+// collectedItem is an item that an agent collects, with its key.
+type collectedItem struct {
+	key string
+	*nodeItem
+}
+
+// collectedItems returns the items that the agent of a node collects, ascending by key. discovered has the keys
+// of the discovered ones. selected reports whether an item belongs to the list.
+func (s *Server) collectedItems(node model.NodeID, discovered map[uint64]string, selected func(key string) bool) (list []collectedItem) {
+	assignment := s.cfg.Nodes.AssignmentOf(node)
+	if assignment == nil {
+		return nil
+	}
+	index := s.items.forAssignment(assignment)
+	for key, of := range index.byKey {
+		if !of.trapper && selected(key) {
+			list = append(list, collectedItem{key, of})
+		}
+	}
+	for _, key := range discovered {
+		if index.byKey[key] != nil || !selected(key) {
+			continue
+		}
+		if of := s.discoveredItem(node, key); of != nil && !of.trapper {
+			if schedule, err := when.ScheduleOf(of.interval, nil); err == nil {
+				of.schedule = schedule
+				list = append(list, collectedItem{key, of})
+			}
+		}
+	}
+	slices.SortFunc(list, func(x, y collectedItem) int { return strings.Compare(x.key, y.key) })
+	return list
+}
+
 // itemIndexes caches, for each recently used assignment of a node, the index that finds items by key.
 type itemIndexes struct {
 	mu     sync.Mutex
@@ -118,8 +154,9 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 		for i := range items {
 			of := &items[i]
 			key, err := values.Expand(of.Key)
+			var schedule *when.Schedule
 			if err == nil {
-				_, err = when.ScheduleOf(of.Interval, values)
+				schedule, err = when.ScheduleOf(of.Interval, values)
 			}
 			if err != nil {
 				continue
@@ -130,7 +167,7 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 			}
 			n := index.byKey[key]
 			if n == nil {
-				n = &nodeItem{trapper: of.Trapper, interval: of.Interval}
+				n = &nodeItem{trapper: of.Trapper, interval: of.Interval, schedule: schedule}
 				index.byKey[key] = n
 				if !n.trapper {
 					index.byNumber[itemNumber(key)] = n

@@ -69,10 +69,10 @@ type polledAgent struct {
 
 	// Of the round.
 	failures int
-	last     time.Time    // start of the last round with answers
-	known    []polledItem // of that round
-	plain    bool         // the agent speaks the protocol before 7.0
-	version  string       // fact agentVersion
+	last     time.Time // start of the last round with answers
+	known    []string  // keys of the items of that round, ascending
+	plain    bool      // the agent speaks the protocol before 7.0
+	version  string    // fact agentVersion
 }
 
 // Poll polls agents until ctx ends.
@@ -95,7 +95,9 @@ func (s *Server) Poll(ctx context.Context) error {
 		for a := p.next(now); a != nil; a = p.next(now) {
 			at, lane := a.at, a.lane
 			running.Go(func() {
-				s.finishRound(a, lane, s.pollAgent(ctx, a, at))
+				if removed := s.finishRound(a, lane, s.pollAgent(ctx, a, at)); removed {
+					s.endPolledSession(ctx, a.node) // the round has begun another one
+				}
 				pause.Wake(p.wake)
 			})
 		}
@@ -181,8 +183,8 @@ func (p *poller) delay(now time.Time) time.Duration {
 	return refreshInterval
 }
 
-// finishRound records the result of a round, and sets the time of the next one.
-func (s *Server) finishRound(a *polledAgent, from lane, r roundResult) {
+// finishRound records the result of a round, and sets the time of the next one. It reports whether the agent is no longer polled.
+func (s *Server) finishRound(a *polledAgent, from lane, r roundResult) (removed bool) {
 	p := &s.poller
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,6 +211,7 @@ func (s *Server) finishRound(a *polledAgent, from lane, r roundResult) {
 	if !a.removed {
 		p.setDue(a, now, r.next)
 	}
+	return a.removed
 }
 
 // PollFault returns why the server cannot poll the agent of a node. It is empty for nodes that the server polls

@@ -565,6 +565,43 @@ func TestChangedDeclarationsReachPolls(t *testing.T) {
 	})
 }
 
+// TestDeclarationRemovedDuringRound removes the declaration of a node while its agent answers slowly, and expects no session after the
+// planned end of the last one.
+func TestDeclarationRemovedDuringRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, x := newPolledFleet(t, 2, func(i int) *fakeAgent {
+			return &fakeAgent{json: true, answers: map[string]string{"a": "1", "b": "2"}, hang: []string{"", "b"}[i]}
+		}, every(time.Hour, "a"), every(time.Hour, "b"))
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { testenv.NoError(t, x.Poll(ctx)) })
+		asked := func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return slices.Contains(f.agents["10.0.0.2:10050"].asked, "b")
+		}
+		for !asked() {
+			time.Sleep(time.Second)
+		}
+		f.change(func() { delete(f.nodes, 2) })
+		x.cfg.Nodes = endedNode{f}
+		time.Sleep(30 * time.Second)
+		stop()
+		running.Wait()
+		var last *wire.SessionRecord
+		values := false
+		for _, r := range x.records {
+			if r.Node == 2 && r.Session != nil {
+				last = r.Session
+			}
+			values = values || r.Node == 2 && r.ProxyResult != nil
+		}
+		if last == nil || last.Start || !last.Clean || !values {
+			t.Errorf("the last record of the session: %+v; values of the round: %v", last, values)
+		}
+	})
+}
+
 // endedNode is a directory that still has node 2, without spec.zabbixAgent.
 type endedNode struct{ *polledFleet }
 
@@ -638,7 +675,7 @@ func BenchmarkPoll(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		x.records, agent.asked = x.records[:0], nil
-		a := &polledAgent{node: 1, known: []polledItem{}, version: "known"}
+		a := &polledAgent{node: 1, known: []string{}, version: "known"}
 		if r := x.pollAgent(b.Context(), a, at); r.err != nil || len(x.records) < 1 {
 			b.Fatalf("%+v, %d records", r, len(x.records))
 		}

@@ -32,33 +32,6 @@ type roundResult struct {
 	err  error     // the agent does not answer
 }
 
-// polledItem is an item that the server polls.
-type polledItem struct {
-	key string
-	of  *nodeItem
-}
-
-// polledItems returns the items that the agent of a node collects, ascending by key. Discovered items count.
-func (s *Server) polledItems(node model.NodeID) (list []polledItem) {
-	assignment := s.cfg.Nodes.AssignmentOf(node)
-	if assignment == nil {
-		return nil
-	}
-	index := s.items.forAssignment(assignment)
-	for key, of := range index.byKey {
-		if !of.trapper && !isLogKey(key) {
-			list = append(list, polledItem{key, of})
-		}
-	}
-	for _, key := range s.discoveredByNumber(node) {
-		if of := s.discoveredItem(node, key); of != nil && index.byKey[key] == nil {
-			list = append(list, polledItem{key, of})
-		}
-	}
-	slices.SortFunc(list, func(x, y polledItem) int { return cmp.Compare(x.key, y.key) })
-	return list
-}
-
 // pollAgent polls the due items of an agent, and writes their values to the journal in one commit. An agent without due items is asked
 // for its version, as a sign of life.
 func (s *Server) pollAgent(ctx context.Context, a *polledAgent, at model.ZabbixAgent) (r roundResult) {
@@ -73,7 +46,7 @@ func (s *Server) pollAgent(ctx context.Context, a *polledAgent, at model.ZabbixA
 	}
 	b := &valueBatch{srv: s, now: began}
 	n := &valueNode{Node: polledNode(&info), uid: info.UID, blocks: map[itemLocation]*valueBlock{}}
-	items := s.polledItems(a.node)
+	items := s.collectedItems(a.node, s.discoveredByNumber(a.node), func(key string) bool { return !isLogKey(key) })
 	due, next := a.dueItems(info.UID, items, began, began.Add(n.Keepalive))
 	if r.slow, r.err = s.pollItems(ctx, a, at, due, b, n); r.err == nil || n.values > 0 {
 		if err := s.writeRound(ctx, b, n); err != nil {
@@ -85,7 +58,7 @@ func (s *Server) pollAgent(ctx context.Context, a *polledAgent, at model.ZabbixA
 		if a.version != version {
 			s.cfg.Intent.RecordReport(info, intent.AgentReport{Facts: map[string]string{"agentVersion": a.version}})
 		}
-		a.last, a.known, r.next = began, items, next
+		a.last, a.known, r.next = began, keysOf(items), next
 	}
 	return r
 }
@@ -122,34 +95,39 @@ func (s *Server) registerPolled(ctx context.Context, a *polledAgent) (info inten
 	if err = s.cfg.Nodes.CatchUp(ctx); err != nil {
 		return info, err
 	}
-	a.known = []polledItem{} // all its items are due
+	a.known = []string{} // all its items are due
 	return info, s.writeRound(ctx, &valueBatch{srv: s, now: s.cfg.Now()}, &valueNode{Node: polledNode(&info), uid: info.UID})
 }
 
 // dueItems returns the items whose times have come since the last round, and new items. It also returns the time of the next round,
 // at most the given time. Items of equal intervals are due together, at an offset of the node.
-func (a *polledAgent) dueItems(uid uuid.UUID, items []polledItem, now, next time.Time) (due []polledItem, _ time.Time) {
+func (a *polledAgent) dueItems(uid uuid.UUID, items []collectedItem, now, next time.Time) (due []collectedItem, _ time.Time) {
 	for _, one := range items {
-		schedule, err := when.ScheduleOf(one.of.interval, nil)
-		if err != nil {
-			continue // of a discovered item
-		}
-		seed := uint64(when.Phase(uid, 0, cmp.Or(schedule.Interval, time.Hour)))
-		first := schedule.Next(a.last, seed)
-		_, known := slices.BinarySearchFunc(a.known, one.key, func(x polledItem, key string) int { return cmp.Compare(x.key, key) })
+		seed := uint64(when.Phase(uid, 0, cmp.Or(one.schedule.Interval, time.Hour)))
+		first := one.schedule.Next(a.last, seed)
+		_, known := slices.BinarySearch(a.known, one.key)
 		if !first.IsZero() && !first.After(now) || !known && a.known != nil {
 			due = append(due, one)
 		}
-		if at := schedule.Next(now, seed); !at.IsZero() && at.Before(next) {
+		if at := one.schedule.Next(now, seed); !at.IsZero() && at.Before(next) {
 			next = at
 		}
 	}
 	return due, next
 }
 
+// keysOf returns the keys of items, in their order.
+func keysOf(items []collectedItem) []string {
+	keys := make([]string, len(items))
+	for i := range items {
+		keys[i] = items[i].key
+	}
+	return keys
+}
+
 // pollItems asks an agent for items, and adds their values to the block of the node. An item without an answer is unsupported if
 // the agent still answers, else the round ends with an error.
-func (s *Server) pollItems(ctx context.Context, a *polledAgent, at model.ZabbixAgent, due []polledItem, b *valueBatch, n *valueNode) (slow bool, err error) {
+func (s *Server) pollItems(ctx context.Context, a *polledAgent, at model.ZabbixAgent, due []collectedItem, b *valueBatch, n *valueNode) (slow bool, err error) {
 	var budget core.Budget
 	budget.Open(s.cfg.Limiter, &n.Node)
 	if debt := budget.Debt(core.LoadValues, core.LoadBytes, core.LoadSteps); debt.Wait > maxDelay && len(due) > 0 {
@@ -178,10 +156,10 @@ func (s *Server) pollItems(ctx context.Context, a *polledAgent, at model.ZabbixA
 			if down := (unreachableError{}); errors.As(err, &down) || ctx.Err() != nil || s.pollVersion(ctx, a, at) != nil {
 				return slow, err
 			}
-			if slow = true; a.plain && errors.Is(err, errNoAnswer) {
-				slow, answer.none = false, true
+			if a.plain && errors.Is(err, errNoAnswer) {
+				answer.none = true
 			} else {
-				answer.reason = err.Error()
+				answer.reason, slow = err.Error(), slow || model.ClassOf(err) != model.TooLarge
 			}
 		}
 		if answer.none {
@@ -194,7 +172,7 @@ func (s *Server) pollItems(ctx context.Context, a *polledAgent, at model.ZabbixA
 		if answer.reason != "" {
 			v = wire.BlockValue{Value: item.FromText(answer.reason), Unsupported: true}
 		}
-		for _, place := range one.of.places {
+		for _, place := range one.places {
 			n.add(place, row.UnixNano(), v)
 		}
 		n.values++
