@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -44,6 +45,7 @@ var (
 	errNoAnswer    = errors.New("the agent closed the connection without an answer: name this server in Server= of its configuration")
 	errNotAnAgent  = errors.New("no agent of Zabbix answers, or one that demands TLS")
 	errLateAnswer  = errors.New("no answer in time")
+	errShortAnswer = errors.New("the agent closed the connection before the end of its answer")
 	errEmptyAnswer = errors.New("the agent's answer has no data")
 )
 
@@ -103,7 +105,11 @@ func (s *Server) exchange(ctx context.Context, address string, payload []byte, l
 	}
 	room := requestMemory{of: s.memory, all: int64(h.size + h.plain)}
 	defer room.release()
-	return readPayload(c, h, func(n int) error { return room.acquire(ctx, n) })
+	answer, err := readPayload(c, h, func(n int) error { return room.acquire(ctx, n) })
+	if op := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &op) {
+		err = errShortAnswer
+	}
+	return answer, err
 }
 
 // notSupported begins the answer of an agent that cannot collect an item.

@@ -423,7 +423,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 		"the limit is":               string(bomb),
 		"has no data":                string(appendFrame(nil, 1, []byte(`{"version":"7.0.0","data":[]}`))),
 		"refuses the request: no":    string(appendFrame(nil, 1, []byte(`{"version":"7.0.0","error":"no"}`))),
-		"EOF":                        "ZBXD\x01\x10\x00\x00\x00\x00\x00\x00\x00abc",
+		"before the end":             "ZBXD\x01\x10\x00\x00\x00\x00\x00\x00\x00abc",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, x := newPolledFleet(t, 1, func(int) *fakeAgent { return &fakeAgent{} })
@@ -498,7 +498,7 @@ func TestDownAgentsDelayNoOthers(t *testing.T) {
 	})
 }
 
-// TestRestartKeepsOffset compares the times of values before and after a restart of the server, and expects the same offset.
+// TestRestartKeepsOffset compares the times of values before and after a restart of the server. It expects the same offset.
 func TestRestartKeepsOffset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var offsets []time.Duration
@@ -521,7 +521,8 @@ func TestRestartKeepsOffset(t *testing.T) {
 	})
 }
 
-// TestChangedDeclarationsReachPolls changes the items, the address and the declaration of a polled node, and expects each change within seconds.
+// TestChangedDeclarationsReachPolls changes the items, the address and the declaration of a polled node. It expects each change within
+// seconds.
 // Without the declaration its session ends as planned.
 func TestChangedDeclarationsReachPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -565,7 +566,7 @@ func TestChangedDeclarationsReachPolls(t *testing.T) {
 	})
 }
 
-// TestDeclarationRemovedDuringRound removes the declaration of a node while its agent answers slowly, and expects no session after the
+// TestDeclarationRemovedDuringRound removes the declaration of a node whose agent answers slowly. It expects no session after the
 // planned end of the last one.
 func TestDeclarationRemovedDuringRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -614,7 +615,7 @@ func (f endedNode) Node(id model.NodeID) *directory.Node {
 	return &directory.Node{Name: route.Name{Namespace: "default", Name: "node2"}, ID: 2, UID: m.UID()}
 }
 
-// TestRefusedJournalKeepsItemsDue polls while the journal refuses values, and expects them at the next round.
+// TestRefusedJournalKeepsItemsDue polls while the journal refuses values. It expects the values at the next round.
 func TestRefusedJournalKeepsItemsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, x := newPolledFleet(t, 1, func(int) *fakeAgent { return &fakeAgent{json: true, answers: map[string]string{"a": "1"}} }, every(time.Hour, "a"))
@@ -647,7 +648,7 @@ func FuzzPassiveAnswer(f *testing.F) {
 	})
 }
 
-// BenchmarkPoll measures a poll of an agent over loopback: a connection and an answer for each value, written to a journal in memory.
+// BenchmarkPoll measures polls of an agent over loopback. Each value needs a connection and an answer; the journal is in memory.
 func BenchmarkPoll(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(b, err)

@@ -182,7 +182,7 @@ func (s *Server) pollItems(ctx context.Context, a *polledAgent, at model.ZabbixA
 	return slow, nil
 }
 
-// pollVersion asks an agent for its version, and remembers it. An agent that is denied the key is alive, too.
+// pollVersion asks an agent for the version of its program. An agent that is denied the key is alive, too.
 func (s *Server) pollVersion(ctx context.Context, a *polledAgent, at model.ZabbixAgent) error {
 	answer, err := s.pollItem(ctx, a, at, versionKey)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Server) setPolled(a *polledAgent, at model.ZabbixAgent, n *valueNode, a
 	z.state.Confirmed, z.state.Address, z.state.Version = true, at.Endpoint(), a.version
 }
 
-// endPolledSession ends the session of an agent that the server no longer polls, as after a planned stop: the node owes no keepalive. An
+// endPolledSession ends the session of an agent that the server no longer polls. The node owes no keepalive, as after a planned stop. An
 // end without a start counts for nothing, and the journal may have the start of an earlier run of the server.
 func (s *Server) endPolledSession(ctx context.Context, node model.NodeID) {
 	n := s.cfg.Nodes.Node(node)
