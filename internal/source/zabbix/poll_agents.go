@@ -236,7 +236,7 @@ func (s *Server) EachPollFault(each func(node model.NodeID, reason string)) {
 	}
 }
 
-// count returns the numbers of polled agents, of those that fail, and of those that wait for a connection.
+// count returns the numbers of polled agents, of failing agents, and of agents that wait for a connection.
 func (p *poller) count() (all, failing, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
