@@ -82,6 +82,8 @@ func TestChecksScrapeExporters(t *testing.T) {
 			}
 		case "/many":
 			_, _ = io.WriteString(w, strings.Repeat("a 1\n", 10_001))
+		case "/away":
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		case "/html":
 			_, _ = io.WriteString(w, "<html>")
 		default:
@@ -100,10 +102,10 @@ func TestChecksScrapeExporters(t *testing.T) {
 	good.Probe.Args["drop"] = `queue="q0"`
 	good.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"job": "orders"}}
 	good.Thresholds = []model.Threshold{{Metric: "queue_waiting", Tags: map[string]string{"queue": "q2"}, Critical: &model.Bounds{Max: &most}}}
-	s.assign(nil, good, scrape(2, "/many"), scrape(3, "/html"), scrape(4, "/missing"))
+	s.assign(nil, good, scrape(2, "/many"), scrape(3, "/html"), scrape(4, "/missing"), scrape(5, "/away"))
 	startAgent(t, testConfig(s, t.TempDir()))
 	s.awaitCondition("all results", func() bool {
-		return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 && len(s.resultsOf(4)) == 1
+		return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 && len(s.resultsOf(4)) == 1 && len(s.resultsOf(5)) == 1
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +119,7 @@ func TestChecksScrapeExporters(t *testing.T) {
 		!strings.HasPrefix(got[2], "__name__=scrape_duration_seconds") || !strings.HasSuffix(got[3], "0 2") || !strings.HasPrefix(got[4], "__name__=up") || !strings.HasSuffix(got[4], "0 1") {
 		t.Errorf("samples %q", got)
 	}
-	for id, reason := range map[model.DefinitionID]string{2: "10001 series, at most 10000", 3: "line 1 has not the format", 4: "HTTP 404"} {
+	for id, reason := range map[model.DefinitionID]string{2: "more than 10000 series", 3: "line 1 has not the format", 4: "HTTP 404", 5: "the redirect to another server is not followed"} {
 		r := s.resultsOf(id)[0]
 		got := sampleTexts(t, r.Samples)
 		if r.Status != model.Critical || !strings.Contains(string(r.Output), reason) || len(got) != 3 || !strings.HasSuffix(got[2], "job=shop 0 0") {

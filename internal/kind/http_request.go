@@ -26,6 +26,9 @@ func validateHTTPRequest(v *Validator, at string, r *model.HTTPRequest) {
 		return
 	}
 	hasMacro := func(text string) bool { return strings.Contains(text, "{$") || strings.Contains(text, "{#") }
+	r.EachText(func(text string) {
+		v.FlawIf(strings.Contains(text, "{HOST."), at, "write a macro such as {$HOST}, and a Property per node", "%q has a macro of the host, which requests do not replace", model.Truncate(text, 100))
+	})
 	v.MissingIf(r.URL == "", at+".url", "write https://HOST/PATH", "missing")
 	v.RequireLine(at+".url", r.URL, maxRequestURL)
 	v.FlawIf(r.URL != "" && !strings.HasPrefix(r.URL, "http://") && !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "{"), at+".url", "write https://HOST/PATH", "%q has no http:// or https://", r.URL)

@@ -62,12 +62,8 @@ func (p *Policy) check(network, address string) error {
 	if slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
 		return nil
 	}
-	target := embeddedIPv4(ip)
-	if target.IsLinkLocalUnicast() || target.IsLinkLocalMulticast() || target.IsInterfaceLocalMulticast() {
-		return model.Errorf(model.Forbidden, "%s is a link-local address, which only the server's setting --outbound-allow %s allows", ip, ip)
-	}
-	if slices.ContainsFunc(metadataNetworks(), func(n netip.Prefix) bool { return n.Contains(target) }) {
-		return model.Errorf(model.Forbidden, "%s is the address of a cloud's metadata service, which only the server's setting --outbound-allow %s allows", ip, ip)
+	if kind := MetadataAddress(ip); kind != "" {
+		return model.Errorf(model.Forbidden, "%s is %s, which only the server's setting --outbound-allow %s allows", ip, kind, ip)
 	}
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
@@ -79,6 +75,19 @@ func (p *Policy) check(network, address string) error {
 		}
 	}
 	return nil
+}
+
+// MetadataAddress returns the kind of an address at which a cloud may have its metadata service, in words. It is empty for other
+// addresses.
+func MetadataAddress(ip netip.Addr) (kind string) {
+	target := embeddedIPv4(ip.Unmap().WithZone(""))
+	switch {
+	case target.IsLinkLocalUnicast() || target.IsLinkLocalMulticast() || target.IsInterfaceLocalMulticast():
+		return "a link-local address"
+	case slices.ContainsFunc(metadataNetworks(), func(n netip.Prefix) bool { return n.Contains(target) }):
+		return "the address of a cloud's metadata service"
+	}
+	return ""
 }
 
 // metadataNetworks returns the addresses of clouds' metadata services outside of link-local networks. Such a service

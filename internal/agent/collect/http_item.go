@@ -10,13 +10,18 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/outbound"
 )
 
 // httpCollector returns the collector of an item whose value is the answer to an HTTP request. values has the values of
@@ -47,7 +52,9 @@ func requestText(ctx context.Context, r *model.HTTPRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{InsecureSkipVerify: r.Insecure}}
+	var elsewhere atomic.Bool // a redirect led to another server
+	dialer := &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error { return checkDial(address, elsewhere.Load()) }}
+	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{InsecureSkipVerify: r.Insecure}}
 	client := &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, before []*http.Request) error {
 		switch first := before[0].URL; {
 		case r.NoRedirects:
@@ -55,6 +62,7 @@ func requestText(ctx context.Context, r *model.HTTPRequest) (string, error) {
 		case len(before) >= maxRedirects:
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		case next.URL.Host != first.Host || next.URL.Scheme != first.Scheme && first.Scheme == "https": // another server gets no secrets
+			elsewhere.Store(true)
 			next.Header = http.Header{"User-Agent": {userAgent}}
 			if next.Body != nil && next.Body != http.NoBody {
 				return errors.New("the redirect of a request with a body to another server is not followed")
@@ -84,6 +92,19 @@ func requestText(ctx context.Context, r *model.HTTPRequest) (string, error) {
 	}
 	text, err := formatAnswer(r, answer, body)
 	return strings.ToValidUTF8(text, "\uFFFD"), err
+}
+
+// checkDial returns an error if a redirect of a server leads to the metadata service of a cloud. The service would answer with
+// credentials of the machine, which readers of values may not see.
+func checkDial(address string, redirected bool) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || !redirected {
+		return err
+	}
+	if kind := outbound.MetadataAddress(to.Addr()); kind != "" {
+		return fmt.Errorf("the redirect leads to %s, %s: write it as the URL of an item, if you want its answer", to.Addr(), kind)
+	}
+	return nil
 }
 
 // Bounds of a request, and how it names its sender.

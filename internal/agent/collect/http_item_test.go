@@ -44,6 +44,9 @@ func TestHTTPRequests(t *testing.T) {
 	handler.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/echo", http.StatusTemporaryRedirect)
 	})
+	handler.HandleFunc("/metadata", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+	})
 	token := map[string]string{"X-Token": "t0p"}
 	for _, c := range []struct {
 		path      string
@@ -65,6 +68,7 @@ func TestHTTPRequests(t *testing.T) {
 		{"/here", model.HTTPRequest{NoRedirects: true}, "", "status 302 Found"},
 		{"/away", model.HTTPRequest{Headers: token, User: "me", Password: "pw"}, "GET   : ", ""}, // no secrets for another server
 		{"/away", model.HTTPRequest{Method: "POST", Body: "secret"}, "", "to another server is not followed"},
+		{"/metadata", model.HTTPRequest{}, "", "the redirect leads to 169.254.169.254, a link-local address"},
 	} {
 		c.request.URL = server.URL + c.path
 		got, err := requestText(t.Context(), &c.request)

@@ -18,6 +18,8 @@ import (
 const (
 	maxScrapePage = 16 << 20
 	maxScraped    = 10_000 // series
+
+	maxScrapeRedirects = 10
 )
 
 // ScrapeSeries is the number of series about a scrape, which stand at the end of Env.Scraped: up, its duration and its number of
@@ -72,8 +74,15 @@ func scrapeRequest(ctx context.Context, env *Env, a argValues) (*http.Request, *
 			request.SetBasicAuth(a.text("user"), strings.TrimSpace(string(secret)))
 		}
 	}
-	return request, &http.Client{Transport: &http.Transport{
-		DialContext: env.dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, InsecureSkipVerify: !a.bool("verify")},
+	transport := &http.Transport{DialContext: env.dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, InsecureSkipVerify: !a.bool("verify")}}
+	return request, &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, before []*http.Request) error {
+		switch first := before[0].URL; {
+		case next.URL.Host != first.Host || next.URL.Scheme != first.Scheme && first.Scheme == "https":
+			return errors.New("the redirect to another server is not followed: write its address as url")
+		case len(before) >= maxScrapeRedirects:
+			return fmt.Errorf("more than %d redirects", maxScrapeRedirects)
+		}
+		return nil
 	}}, nil
 }
 
