@@ -87,12 +87,18 @@ func requestText(ctx context.Context, r *model.HTTPRequest) (string, error) {
 			return "", fmt.Errorf("HTTP: read the answer: %w", err)
 		}
 		if len(body) > maxMaster {
-			return "", fmt.Errorf("HTTP: the answer has over %d KiB", maxMaster>>10)
+			return "", errLongAnswer
 		}
 	}
 	text, err := formatAnswer(r, answer, body)
-	return strings.ToValidUTF8(text, "\uFFFD"), err
+	if text = strings.ToValidUTF8(text, "\uFFFD"); err == nil && len(text) > maxMaster {
+		return "", errLongAnswer // cut JSON would be no JSON
+	}
+	return text, err
 }
+
+// errLongAnswer is the error of an answer that no signal has room for, also with its headers and escapes.
+var errLongAnswer = fmt.Errorf("HTTP: the answer has over %d KiB", maxMaster>>10)
 
 // checkDial returns an error if a redirect of a server leads to the metadata service of a cloud. The service would answer with
 // credentials of the machine, which readers of values may not see.

@@ -44,6 +44,9 @@ func TestHTTPRequests(t *testing.T) {
 	handler.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/echo", http.StatusTemporaryRedirect)
 	})
+	handler.HandleFunc("/quotes", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat(`"`, maxMaster/2))
+	})
 	handler.HandleFunc("/metadata", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 	})
@@ -64,6 +67,7 @@ func TestHTTPRequests(t *testing.T) {
 		{"/missing", model.HTTPRequest{}, "", "status 404 Not Found, expected 200"},
 		{"/missing", model.HTTPRequest{Status: "200-299, 404"}, "404 page not found\n", ""},
 		{"/long", model.HTTPRequest{}, "", "over 512 KiB"},
+		{"/quotes", model.HTTPRequest{AsJSON: true}, "", "over 512 KiB"},
 		{"/here", model.HTTPRequest{Headers: token}, "GET  t0p : ", ""},
 		{"/here", model.HTTPRequest{NoRedirects: true}, "", "status 302 Found"},
 		{"/away", model.HTTPRequest{Headers: token, User: "me", Password: "pw"}, "GET   : ", ""}, // no secrets for another server
