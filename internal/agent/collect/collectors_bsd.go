@@ -140,7 +140,7 @@ func (m *machine) mounts() (list []mount, err error) {
 
 // interfaceMessages calls the function `each` for each message of a type in the kernel's list of network interfaces.
 // A message has at least size bytes.
-func interfaceMessages(list, kind, size int, each func(message []byte) error) error {
+func interfaceMessages(list, kind, size int, each func(message []byte)) error {
 	data, err := syscall.RouteRIB(list, 0)
 	if err != nil {
 		return err
@@ -151,9 +151,7 @@ func interfaceMessages(list, kind, size int, each func(message []byte) error) er
 			return fmt.Errorf("the list of network interfaces has a message of %d bytes", length)
 		}
 		if int(data[3]) == kind && length >= size {
-			if err := each(data[:length]); err != nil {
-				return err
-			}
+			each(data[:length])
 		}
 		data = data[length:]
 	}

@@ -82,15 +82,14 @@ func processNumber(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 // interfaceCounters returns the counters of the network interfaces by their names.
 func interfaceCounters() (map[string]interfaceTraffic, error) {
 	counters := map[string]interfaceTraffic{}
-	err := interfaceMessages(unix.NET_RT_IFLIST2, unix.RTM_IFINFO2, unix.SizeofIfMsghdr2, func(message []byte) error {
+	err := interfaceMessages(unix.NET_RT_IFLIST2, unix.RTM_IFINFO2, unix.SizeofIfMsghdr2, func(message []byte) {
 		h := (*unix.IfMsghdr2)(unsafe.Pointer(&message[0]))
 		one, err := net.InterfaceByIndex(int(h.Index))
 		if err != nil {
-			return err
+			return // it has gone meanwhile
 		}
 		d := &h.Data
 		counters[one.Name] = interfaceTraffic{d.Ibytes, d.Ipackets, d.Ierrors, d.Iqdrops, d.Obytes, d.Opackets, d.Oerrors, uint64(h.Snd_drops), d.Collisions}
-		return nil
 	})
 	return counters, err
 }

@@ -36,7 +36,7 @@ func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	name, skip := "kern.cp_time", 0
 	if cpu := k.Parameter(0, "all"); cpu != "all" {
 		n, err := strconv.Atoi(cpu)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n >= 1<<16 {
 			return item.Value{}, fmt.Errorf("this machine has no CPU %s", cpu)
 		}
 		name, skip = "kern.cp_times", n*len(cpuStates)
@@ -151,14 +151,13 @@ type interfaceMessage struct {
 // interfaceCounters returns the counters of the network interfaces by their names.
 func interfaceCounters() (map[string]interfaceTraffic, error) {
 	counters := map[string]interfaceTraffic{}
-	err := interfaceMessages(unix.NET_RT_IFLIST, unix.RTM_IFINFO, int(unsafe.Sizeof(interfaceMessage{})), func(message []byte) error {
+	err := interfaceMessages(unix.NET_RT_IFLIST, unix.RTM_IFINFO, int(unsafe.Sizeof(interfaceMessage{})), func(message []byte) {
 		h := (*interfaceMessage)(unsafe.Pointer(&message[0]))
 		one, err := net.InterfaceByIndex(int(h.index))
 		if err != nil {
-			return err
+			return // it has gone meanwhile
 		}
 		counters[one.Name] = interfaceTraffic{h.bytesIn, h.packetsIn, h.errorsIn, h.droppedIn, h.bytesOut, h.packetsOut, h.errorsOut, h.droppedOut, h.collisions}
-		return nil
 	})
 	return counters, err
 }

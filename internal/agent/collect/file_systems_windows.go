@@ -26,10 +26,13 @@ func statfs(path string) (u diskUsage, err error) {
 // volume is a mounted file system, with a drive letter or as a folder.
 type volume struct{ name, kind, label, driveType string }
 
-// splitList splits a list of texts, each with a zero at its end.
+// splitList splits a list of texts, each with a zero at its end. The last zeros may be missing in the registry.
 func splitList(list []uint16) (texts []string) {
 	for len(list) > 0 && list[0] != 0 {
-		end := max(slices.Index(list, 0), 1)
+		end := slices.Index(list, 0)
+		if end < 0 {
+			end = len(list)
+		}
 		texts = append(texts, windows.UTF16ToString(list[:end]))
 		list = list[min(end+1, len(list)):]
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -126,6 +127,15 @@ func TestWindowsItems(t *testing.T) {
 	for name, c := range collectorTable() {
 		if c.systems&underWine != 0 && !measured[name] && !slices.Contains(otherwiseTested, name) {
 			t.Errorf("no key of %s is measured", name)
+		}
+	}
+}
+
+// TestWindowsLists splits lists of texts, and expects all texts of a list that lacks its last zeros.
+func TestWindowsLists(t *testing.T) {
+	for list, want := range map[string][]string{"": nil, "\x00": nil, "abc": {"abc"}, "abc\x00d": {"abc", "d"}, "a\x00bc\x00\x00rest": {"a", "bc"}} {
+		if got := splitList(utf16.Encode([]rune(list))); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", list, got, want)
 		}
 	}
 }

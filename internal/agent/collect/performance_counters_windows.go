@@ -357,14 +357,14 @@ func objectInstances(object string) ([]string, error) {
 	}
 	counters, instances := []uint16{0}, []uint16{0}
 	var counterSize, instanceSize uint32
-	for {
+	for tries := 0; ; tries++ {
 		const allDetails = 400 // PERF_DETAIL_WIZARD
 		err := callPDH(pdhEnumObjectItems, 0, 0, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&counters[0])), uintptr(unsafe.Pointer(&counterSize)),
 			uintptr(unsafe.Pointer(&instances[0])), uintptr(unsafe.Pointer(&instanceSize)), allDetails, 0)
 		if err == nil {
 			break
 		}
-		if err != pdhMoreData {
+		if err != pdhMoreData || tries == 5 { // more instances may start meanwhile
 			return nil, err
 		}
 		counters, instances = make([]uint16, counterSize+1), make([]uint16, instanceSize+1)

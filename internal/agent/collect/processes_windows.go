@@ -76,8 +76,11 @@ func processNumber(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(count), err
 }
 
-// guiResources returns the number of GDI objects (0) or USER objects (1) of a process.
+// guiResources returns the number of GDI objects (0) or USER objects (1) of a process. A Windows without windows has none.
 func guiResources(p *windows.SYSTEM_PROCESS_INFORMATION, kind uintptr) float64 {
+	if guiResourcesOfProcess.Find() != nil {
+		return 0
+	}
 	process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(p.UniqueProcessID))
 	if err != nil {
 		return 0

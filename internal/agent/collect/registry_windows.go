@@ -45,12 +45,18 @@ var registryTypes = map[uint32]string{
 	registry.LINK: "REG_LINK", registry.MULTI_SZ: "REG_MULTI_SZ", registry.QWORD: "REG_QWORD",
 }
 
+// errLongRegistryValue reports a value that no item can hold.
+var errLongRegistryValue = fmt.Errorf("the value has over %d KiB", maxList>>10)
+
 // readRegistryValue returns a value of a key with its type.
 func readRegistryValue(key registry.Key, name string) (data []byte, kind uint32, err error) {
 	size := 1 << 10
 	for {
 		data = make([]byte, size)
 		n, kind, err := key.GetValue(name, data)
+		if n > maxList {
+			return nil, kind, errLongRegistryValue
+		}
 		if errors.Is(err, registry.ErrShortBuffer) && n > size {
 			size = n
 			continue
@@ -206,7 +212,7 @@ func addRegistryEntries(ctx context.Context, key registry.Key, path, last string
 		}
 		data, kind, err := readRegistryValue(key, name)
 		if err != nil {
-			continue // it has been deleted meanwhile
+			continue // it has been deleted meanwhile, or is too long
 		}
 		if value := registryValue(data, kind); value != nil {
 			if err := add(registryEntry{path, last, name, value, registryTypes[kind]}); err != nil {

@@ -121,8 +121,9 @@ func serviceDescription(service windows.Handle) (string, error) {
 func startup(service windows.Handle, startType uint32) (number int, triggered bool) {
 	switch startType {
 	case windows.SERVICE_AUTO_START:
-		if data, err := readServiceInfo(service, windows.SERVICE_CONFIG_DELAYED_AUTO_START_INFO); err == nil {
-			number = int((*windows.SERVICE_DELAYED_AUTO_START_INFO)(unsafe.Pointer(&data[0])).IsDelayedAutoStartUp)
+		data, err := readServiceInfo(service, windows.SERVICE_CONFIG_DELAYED_AUTO_START_INFO)
+		if err == nil && (*windows.SERVICE_DELAYED_AUTO_START_INFO)(unsafe.Pointer(&data[0])).IsDelayedAutoStartUp != 0 {
+			number = 1
 		}
 	case windows.SERVICE_DEMAND_START:
 		number = 2

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -190,6 +191,8 @@ func plainValue(v any) any {
 		return v
 	case string:
 		return v
+	case *ole.IUnknown, *ole.IDispatch:
+		return nil // an object in the object
 	}
 	return fmt.Sprint(v)
 }
@@ -239,6 +242,7 @@ func wmiObjects(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 		return item.Value{}, err
 	}
 	rows := []map[string]any{}
+	size := 0
 	err = queryWMI(ctx, namespace, query, func(properties []wmiProperty) bool {
 		row := map[string]any{}
 		for _, p := range properties {
@@ -246,8 +250,10 @@ func wmiObjects(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 				row[p.name] = p.value
 			}
 		}
+		text, _ := json.Marshal(row)
+		size += len(text)
 		rows = append(rows, row)
-		return true
+		return size <= maxList // jsonValue refuses a longer list
 	})
 	if err != nil {
 		return item.Value{}, err
