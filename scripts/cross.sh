@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 out=$(mktemp -d); trap 'rm -rf "$out"' EXIT
-for target in linux/amd64 windows/amd64 darwin/arm64 linux/arm64 linux/arm linux/riscv64; do
+for target in linux/amd64 windows/amd64 darwin/arm64 linux/arm64 linux/arm linux/riscv64 freebsd/amd64; do
   export GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0
   tags=noserver; [ "$target" = linux/amd64 ] && tags=
   go build -tags "$tags" -ldflags '-s -w' -o "$out/" ./cmd/muster ./cmd/muster-agent
