@@ -64,7 +64,9 @@ func (p *Planner) reviewedUnits(t *translation, rows map[model.UnitID]*rolloutRo
 func (f *fleet) namesReview(u *unit) bool {
 	for _, g := range f.groups {
 		if g.def != nil && g.def.review && slices.ContainsFunc(u.policies, func(of policyTargets) bool {
-			return slices.Contains(of.groups, g.def.id) || slices.ContainsFunc(of.nodes, func(node route.Name) bool { return slices.Contains(g.def.targets.nodes, node) })
+			return slices.Contains(of.groups, g.def.id) || slices.ContainsFunc(of.nodes, func(node route.Name) bool {
+				return slices.ContainsFunc(g.def.targets.nodes, func(listed route.Name) bool { return matchesNode(listed, node) || matchesNode(node, listed) })
+			})
 		}) {
 			return true
 		}
