@@ -253,3 +253,30 @@ func TestApprovalWarningsNameTheChange(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestedDirectiveWarnsWithoutNodes deletes the node of a directive whose change waits, and previews a further change. It
+// expects the warning that this change waits, too, because it takes the steps of the one before.
+func TestRequestedDirectiveWarnsWithoutNodes(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("p1", nil)
+	h.apply("Group", "default", "production", nil, &model.GroupSpec{Nodes: []string{"p1"}, Review: true})
+	h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+	h.apply("Directive", "default", "hello", nil, motdDirective("a"))
+	h.apply("Policy", "default", "everywhere", nil, &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Where: "true"}})
+	h.apply("Directive", "default", "hello", nil, motdDirective("b"))
+	h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "p1"}})
+	w := intent.Write{Key: intent.Key{Kind: "Directive", Namespace: "default", Name: "hello"}}
+	w.Body = encodeSpec(t, "Directive", "default", "hello", nil, motdDirective("c"))
+	impact, err := h.p.Preview(t.Context(), []intent.Write{w}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := impact.Placements[0].Warnings; len(got) != 1 || !strings.Contains(got[0], "muster rollout approve hello") {
+		t.Errorf("warnings %q", got)
+	}
+	h.apply("Directive", "default", "hello", nil, motdDirective("c"))
+	h.node("p1", nil)
+	if got := h.directiveOn("p1", "hello").Parameters["text"]; got != "a" {
+		t.Errorf("the node has %q, want a", got)
+	}
+}

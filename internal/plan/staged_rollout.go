@@ -140,7 +140,11 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	for _, u := range t.units() {
 		u.steps = reviewedSteps(u, reviewed[u.ID])
 		row, compiled := rows[u.ID], definitionKeyOf(u.definition).databaseKey().Name
-		waiting[u.ID] = u.steps != nil && u.steps.Approve && (row == nil || compiled != row.Accepted && (compiled == row.Candidate || !row.reachedNodes()))
+		steps := u.steps
+		if steps == nil && row != nil {
+			steps = &row.Spec // as in nextRollout, the change takes the last steps once more
+		}
+		waiting[u.ID] = steps != nil && steps.Approve && (row == nil || compiled != row.Accepted && (compiled == row.Candidate || !row.reachedNodes()))
 		if row != nil && compiled == row.Candidate {
 			if err := p.stage(u, &row.Rollout); err != nil {
 				return waits, err
