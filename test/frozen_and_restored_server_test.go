@@ -31,6 +31,7 @@ func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	agent.AwaitLog("the server was paused")
 	n := getEvent(t, s.API, "web01", "clock").Results
 	awaitEvent(t, s.API, "web01", "clock", "what waited is applied", func(e v1.Event) bool { return e.Results >= n+14 })
+	awaitHistory(t, s.API)
 	list, err := s.API.Events.History(t.Context(), model.DefaultNamespaceName, "web01", "clock", 100)
 	require(t, err == nil && len(list.Items) > 5, "%d entries, %v", len(list.Items), err)
 	for _, e := range list.Items {

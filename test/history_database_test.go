@@ -71,7 +71,6 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 				"muster get queues shows %d bytes of changes that waited, %d dropped", during.deepest, during.dropped)
 			assert(t, during.failed == nil && during.slowest <= 1500*time.Millisecond,
 				"people who look wait for the store: %v, %v", during.slowest, during.failed)
-			awaitHistory(t, api)
 			compareChangesWithHistory(t, api, 500)
 			after := residentMemory(t, s.PID())
 			assert(t, after <= before+64<<20, "%d MiB resident, %d MiB before the stalls", after>>20, before>>20)
@@ -180,10 +179,11 @@ func awaitHistory(t *testing.T, api *client.Client) {
 	})
 }
 
-// compareChangesWithHistory compares the number of state changes that each event counts with the event's
-// history. It compares the number that the event counts with the number in history.
+// compareChangesWithHistory waits for history, and compares the number of state changes that each event counts with
+// the event's history.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
+	awaitHistory(t, api)
 	list := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Limit: 1000}))(t)
 	total := 0
 	for _, e := range list.Items {
