@@ -179,8 +179,7 @@ func awaitHistory(t *testing.T, api *client.Client) {
 	})
 }
 
-// compareChangesWithHistory waits for history, and compares the number of state changes that each event counts with
-// the event's history.
+// compareChangesWithHistory waits for history, and compares the number of changes of each event.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
 	awaitHistory(t, api)

@@ -85,7 +85,7 @@ func TestScrapedPageEqualsSeries(t *testing.T) {
 		return ran.Out
 	}
 	harness.Until(t, 60*time.Second, "a scrape", func() (string, bool) { text := query("up"); return text, strings.Contains(text, `"orders"`) })
-	want := testenv.Value(measure.ParsePage([]byte(exporterPage), nil))(t)
+	want := testenv.Value(measure.ParsePage([]byte(exporterPage), 100_000, nil))(t)
 	got := scrapedValues(t, query(`{check="shop"}`))
 	for i := range want {
 		v := &want[i]

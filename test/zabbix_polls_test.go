@@ -34,7 +34,7 @@ spec:
     - {name: up, expression: "min(//system.uptime,#3)>0", severity: high}
 `
 
-// TestZabbixAgentsArePolled polls the real zabbix_agentd and zabbix_agent2, and expects their values, those of discovered items included. The server is
+// TestZabbixAgentsArePolled polls the real zabbix_agentd and zabbix_agent2, and expects values of all items. The server is
 // killed while values come, an agent stops and starts, and an agent that listens nowhere is a keepalive problem with its reason.
 func TestZabbixAgentsArePolled(t *testing.T) {
 	t.Parallel()

@@ -191,7 +191,7 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 // zabbixAgent is a running agent of Zabbix.
 type zabbixAgent struct{ kill func() }
 
-// startZabbixAgent starts an agent of Zabbix with a host name and more lines of its configuration, to send values to a server.
+// startZabbixAgent starts an agent of Zabbix that sends values to a server. The agent has a host name and more lines of configuration.
 func startZabbixAgent(t *testing.T, program, server, host string, more ...string) zabbixAgent {
 	listen := ""
 	if strings.HasSuffix(program, "2") {
@@ -201,7 +201,8 @@ func startZabbixAgent(t *testing.T, program, server, host string, more ...string
 	return startZabbixProgram(t, program, listen, settings+strings.Join(append(more, ""), "\n"))
 }
 
-// startZabbixProgram starts zabbix_agentd or zabbix_agent2 with settings, which listens at an address, or nowhere if it is empty. The
+// startZabbixProgram starts zabbix_agentd or zabbix_agent2 with settings. The program listens at an address, or nowhere if that is
+// empty. The
 // test's end kills it with its child processes.
 func startZabbixProgram(t *testing.T, program, listen, settings string) zabbixAgent {
 	dir := t.TempDir()

@@ -58,7 +58,7 @@ type fakeAgent struct {
 	tested time.Time
 }
 
-// newPolledFleet returns a fleet of n nodes with ids from 1, each with an agent of its own, and a server that polls them.
+// newPolledFleet returns n nodes and a server that polls their agents. Node ids begin with 1.
 func newPolledFleet(t testing.TB, n int, of func(i int) *fakeAgent, items ...model.Item) (*polledFleet, *testServer) {
 	f := &polledFleet{nodes: map[model.NodeID]*directory.Node{}, items: items, revision: 1, agents: map[string]*fakeAgent{}}
 	for i := range n {
@@ -259,7 +259,8 @@ func (a *fakeAgent) reply(payload []byte) (key, reply string) {
 	return key, value + "\n"
 }
 
-// values returns the values in the journal of a test server as lines NODE POSITION SECOND VALUE, and the number of session starts.
+// values returns the values in a test server's journal, and the number of session starts. A value is a line NODE POSITION SECOND
+// VALUE.
 func (x *testServer) values(t testing.TB, since time.Time) (lines []string, starts int) {
 	for _, r := range x.records {
 		if r.Session != nil {
@@ -300,8 +301,8 @@ func every(d time.Duration, key string) model.Item {
 	return model.Item{Key: key, Interval: model.IntervalOf(model.Duration(d))}
 }
 
-// TestPolledValuesAreStored polls an agent of Zabbix 7 and one of Zabbix 6, and expects all values of their items, the discovered one
-// included, in blocks of one time, at the node's offset. Both nodes are new: the first values come soon.
+// TestPolledValuesAreStored polls an agent of Zabbix 7 and one of Zabbix 6. All values come in blocks of one time, at the node's
+// offset, also those of a discovered item. Both nodes are new: the first values come soon.
 func TestPolledValuesAreStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, x := newPolledFleet(t, 2, func(i int) *fakeAgent {
@@ -355,7 +356,8 @@ func TestPolledValuesAreStored(t *testing.T) {
 	})
 }
 
-// TestItemWithoutAnswerIsUnsupported polls an agent that never answers for one item, and expects the values of the others, and the item to be unsupported.
+// TestItemWithoutAnswerIsUnsupported polls an agent that never answers for one item. The item becomes unsupported, and the others
+// have values.
 func TestItemWithoutAnswerIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, x := newPolledFleet(t, 1, func(int) *fakeAgent {
@@ -378,8 +380,8 @@ func TestItemWithoutAnswerIsUnsupported(t *testing.T) {
 	})
 }
 
-// TestDownAgentIsAskedLessOften polls an agent that is down, and expects longer and longer pauses, the reason, and all due values
-// at its return.
+// TestDownAgentIsAskedLessOften polls an agent that is down, and expects longer and longer pauses. The fault has the reason, and all due
+// values come at the agent's return.
 func TestDownAgentIsAskedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, x := newPolledFleet(t, 1, func(int) *fakeAgent {
@@ -452,8 +454,8 @@ func TestFailuresHaveReasons(t *testing.T) {
 	}
 }
 
-// TestDownAgentsDelayNoOthers polls 1,000 agents, of which 400 do not let the server connect and 100 stop within an answer, and expects the values
-// of the others at their times, with few connections, one for each agent.
+// TestDownAgentsDelayNoOthers polls 1,000 agents, half of which are down. 400 accept no connection, 100 stop within an answer. The
+// values of the others come at their times, with few connections, one for each agent.
 func TestDownAgentsDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, x := newPolledFleet(t, 1000, func(i int) *fakeAgent {
