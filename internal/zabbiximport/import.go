@@ -293,7 +293,8 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 // finishTemplate adds the converted template and the notes about its parts to the import result.
 func (im *importer) finishTemplate(t *template) {
 	for _, list := range []map[string]*omission{t.omitted, t.idle} {
-		for _, o := range list {
+		for _, key := range slices.Sorted(maps.Keys(list)) {
+			o := list[key]
 			text := o.text
 			if o.count > 1 {
 				text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
