@@ -97,7 +97,7 @@ func parseSchedule(text string) (*Schedule, error) {
 
 // parseFlexible parses an interval with days and hours, such as 10s/1-5,09:00-18:00.
 func parseFlexible(text string) (f flexibleInterval, ok bool) {
-	interval, hours, ok := strings.Cut(text, "/")
+	interval, hours, _ := strings.Cut(text, "/")
 	if f.interval, ok = model.ParseZabbixTime(interval); !ok {
 		return f, false
 	}

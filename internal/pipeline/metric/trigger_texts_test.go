@@ -91,10 +91,9 @@ func TestDiscoveredTriggerTexts(t *testing.T) {
 	rule.Items[1].Tags = map[string]string{"disk": "{#NAME}"}
 	rule.Triggers[0].Tags, rule.Triggers[0].Description = map[string]string{"scope": "{#NAME}"}, "disk {#NAME} at {ITEM.VALUE}"
 	rule.Overrides = []model.DiscoveryOverride{{Name: "all", Triggers: []model.TriggerOverride{{Tags: map[string]string{"found": `{{#NAME}.uppercase()}`}}}}}
-	v := newTestView()
 	definitions := func(model.DefinitionID) *model.Definition { return definition.ToDefinition() }
 	s := shard.New(shard.Options{Workers: 1, Definitions: definitions})
-	v = &testView{View: New(s, Options{Definitions: definitions}), shard: s}
+	v := &testView{View: New(s, Options{Definitions: definitions}), shard: s}
 	for number := range uint64(2) {
 		testenv.NoError(t, v.shard.Apply(&testCommit{number + 1, [][]byte{v.block(20, []int64{0}, []wire.BlockValue{disks("sda", "95")})}}))
 	}
