@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,20 +235,24 @@ func noProperties(string) ([]byte, string, bool) { return nil, "", false }
 // times. An item whose interval is no time sends the reason. A wall clock that is set back or ahead moves the times of the clock.
 func TestIntervalsHaveMacrosAndTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, set := time.Now(), time.Duration(0)
+		began := time.Now()
+		var set atomic.Int64 // ns that the wall clock is ahead
+		var mu sync.Mutex    // guards count
 		count := map[string]int{}
 		definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}, Macros: map[string]string{"{$BAD}": "soon"}, Items: []model.Item{
 			{Key: "agent.hostname", Interval: "{$EVERY}"}, {Key: "agent.ping", Interval: "{$BAD}"}, {Key: "agent.version", Interval: "0;m/10"},
 		}}
 		w := New(Config{
-			Boot: func() time.Duration { return time.Since(began) }, Wall: func() time.Time { return time.Now().Add(set).UTC() },
+			Boot: func() time.Duration { return time.Since(began) }, Wall: func() time.Time { return time.Now().Add(time.Duration(set.Load())).UTC() },
 			Emit: func(s *wire.Signal, _ *Position) {
 				var b wire.ValueBlock
 				testenv.NoError(t, b.Decode(s.Body))
 				var r wire.ColumnReader
 				testenv.NoError(t, r.Reset(&b))
 				for v := (wire.BlockValue{}); r.Next(&v); {
+					mu.Lock()
 					count[definition.Items[v.Position].Key]++
+					mu.Unlock()
 					if v.Unsupported != (v.Position == 1) || v.Unsupported && !strings.HasPrefix(v.Value.String(), `the interval {$BAD} is "soon"`) {
 						t.Errorf("%s: %s", definition.Items[v.Position].Key, v.Value)
 					}
@@ -258,6 +264,8 @@ func TestIntervalsHaveMacrosAndTimes(t *testing.T) {
 		expect := func(what string, hostname, ping, version int) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := [3]int{count["agent.hostname"], count["agent.ping"], count["agent.version"]}; got != [3]int{hostname, ping, version} {
 				t.Errorf("%s: %v, expected %v", what, got, [3]int{hostname, ping, version})
 			}
@@ -265,10 +273,10 @@ func TestIntervalsHaveMacrosAndTimes(t *testing.T) {
 		}
 		time.Sleep(30*time.Minute + time.Second) // from midnight
 		expect("half an hour", 15, 30, 3)
-		set = -5 * time.Minute
+		set.Store(int64(-5 * time.Minute))
 		time.Sleep(10 * time.Minute) // from 00:25 to 00:35
 		expect("set back", 5, 10, 1)
-		set = time.Hour - 5*time.Minute
+		set.Store(int64(time.Hour - 5*time.Minute))
 		time.Sleep(5 * time.Minute) // one missed time, then from 01:35 to 01:40
 		expect("set ahead", 3, 5, 2)
 	})
