@@ -14,7 +14,7 @@ type hostNames interface {
 }
 
 // setHostMacros replaces macros of the host, such as {HOST.NAME}, in the texts of a verdict. The node's name and addresses of
-// now are the values. The map of labels, which the metric view shares, stays as it is.
+// now are the values. The map of labels is shared with the metric view and stays unchanged.
 func setHostMacros(d hostNames, v *metric.Verdict) {
 	replace := func(text string) string {
 		if !strings.Contains(text, "{HOST") {

@@ -65,7 +65,7 @@ func ParseAmount(text string) (amount int, unit byte, rest string, ok bool) {
 	return amount, unit, text[i:], int64(amount) <= int64(maxSpan/UnitSpans[unit])
 }
 
-// Delay returns the longest possible time by which the shift moves a time back.
+// Delay returns the longest time between a time and its shifted time.
 func (s TimeShift) Delay() (d time.Duration) {
 	for _, step := range s {
 		if step.Operator == '/' {

@@ -218,7 +218,7 @@ func ParsePage(page []byte, most int, keep func(series []byte) bool) (values []m
 	return values, nil
 }
 
-// seriesText returns the part of a line before its value, which has the name and the labels.
+// seriesText returns the name and the labels of a line, as text.
 func seriesText(line []byte) []byte {
 	if end := bytes.LastIndexByte(line, '}'); end >= 0 {
 		return line[:end+1]

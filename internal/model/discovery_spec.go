@@ -16,7 +16,7 @@ type DiscoveryRule struct {
 	Key string `json:"key"`
 	// How often the agent collects it, as for items. Default 1h, unless from, trapper or notCollected is set.
 	Interval Interval `json:"interval,omitempty"`
-	// The request by which the agent collects it. The key is then only a name.
+	// The agent's HTTP request for its value. The key is then only a name.
 	HTTP *HTTPRequest `json:"http,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
 	From string `json:"from,omitempty"`

@@ -13,7 +13,7 @@ import (
 type HTTPRequest struct {
 	// Its address, with http:// or https://.
 	URL string `json:"url"`
-	// Fields of the query, which the agent escapes and appends to the address.
+	// Fields of the query. The agent escapes them and appends them to the address.
 	Query map[string]string `json:"query,omitempty"`
 	// GET (default), POST, PUT or HEAD.
 	Method string `json:"method,omitempty"`

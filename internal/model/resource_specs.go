@@ -176,7 +176,7 @@ type NodeSpec struct {
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
 	// Whether it is removed after a long absence; default: it stays and counts as missing.
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
-	// The agent of Zabbix on it, which the server polls for the items of the node (passive checks).
+	// The agent of Zabbix on it. The server polls the agent for the items of the node (passive checks).
 	ZabbixAgent *ZabbixAgent `json:"zabbixAgent,omitempty"`
 	// SHA-256 of its machine's public key; shown, not declared. A machine with another key is not this node.
 	Key string `json:"key,omitempty"`

@@ -16,7 +16,7 @@ type Selector struct {
 	Checks []string `json:"checks,omitempty"`
 	// Statuses: warning, critical, unknown; default all.
 	Statuses []string `json:"statuses,omitempty"`
-	// Labels, all of which the problem must have: those of its node, and the tags of its trigger, which win.
+	// Labels that the problem must have: the tags of its trigger and the labels of its node. A tag wins.
 	Labels map[string]string `json:"labels,omitempty"`
 	// The lowest severity.
 	Severity string `json:"severity,omitempty"`

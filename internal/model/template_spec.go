@@ -55,7 +55,7 @@ type Item struct {
 	// from, trapper or notCollected is set. It may have macros ({$INTERVAL}), and for agents Zabbix's custom intervals
 	// (1m;10s/1-5,09:00-18:00;h23m50).
 	Interval Interval `json:"interval,omitempty"`
-	// The request by which the agent collects it. The key is then only a name: shop.orders.
+	// The agent's HTTP request for its value. The key is then only a name: shop.orders.
 	HTTP *HTTPRequest `json:"http,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
 	From string `json:"from,omitempty"`

@@ -1,4 +1,4 @@
-// Package outbound limits the addresses to which a server connects for its users, who write them into handlers, Assets and Nodes:
+// Package outbound limits the addresses of connections that users declare in handlers, Assets and Nodes:
 // no link-local network and no other metadata service of a cloud, which answers with credentials, and none of the server's
 // own listeners. Redirects stay on their host. A setting allows exceptions.
 //
@@ -77,7 +77,7 @@ func (p *Policy) check(network, address string) error {
 	return nil
 }
 
-// MetadataAddress returns the kind of an address at which a cloud may have its metadata service, in words. It is empty for other
+// MetadataAddress describes an address of a cloud's metadata service in words. It is empty for other
 // addresses.
 func MetadataAddress(ip netip.Addr) (kind string) {
 	target := embeddedIPv4(ip.Unmap().WithZone(""))

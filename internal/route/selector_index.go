@@ -220,7 +220,7 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	for _, g := range m.Groups {
 		addMatches(indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
 	}
-	for _, labels := range [...]map[string]string{m.Labels, m.Tags} { // conditions read those of the node, which a tag hides from selectors
+	for _, labels := range [...]map[string]string{m.Labels, m.Tags} { // a tag hides a label of the node from selectors, not from conditions
 		for key, value := range labels {
 			addMatches(indexKey{by: byLabel, name: key, value: value})
 		}

@@ -423,7 +423,7 @@ const (
 // Bounds of one text, in bytes.
 const (
 	maxText = 64 << 10
-	// maxMaster bounds a text that other items are made of, and of which the server keeps at most maxText.
+	// maxMaster bounds the text of a master item. The server keeps at most maxText of it.
 	maxMaster = 512 << 10
 )
 
